@@ -375,7 +375,7 @@ def can_cast(source: object, target: object, casting: str = "safe") -> bool:
     """
     a, b = _get_dtype(source), dtype(target)
     if casting not in _CASTINGS:
-        raise ArgumentError(f"can_cast: casting is one of {', '.join(_CASTINGS)}, not {casting!r}")
+        raise ArgumentError(f"can_cast: casting must be one of {', '.join(_CASTINGS)}, not {casting!r}")
     if casting == "same_kind":
         return _KIND_ORDER.index(a.kind) <= _KIND_ORDER.index(b.kind)
     return casting == "unsafe" or (_PROMOTIONS[a, b] is b if casting == "safe" else a is b)

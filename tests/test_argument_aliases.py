@@ -76,12 +76,12 @@ def test_positional_argument_and_its_alternative_name_are_an_error() -> None:
             call()
 
 
-def test_none_by_an_alternative_name_counts_as_not_given() -> None:
+def test_none_under_an_alternative_argument_name_counts_as_not_given() -> None:
     assert tx.sum(t, dim=None).item() == X.sum() and t.sum(axis=0, dim=None).shape == (3, 4)
     assert tx.softmax(t, dim=None).tolist() == tx.softmax(t).tolist()
     x, y = X[..., :3], X[..., :3][::-1] + 1.0  # the last axis is that of the vectors, also where the first has 3 elements
     assert tx.cross(tx.asarray(x), tx.asarray(y), dim=None).tolist() == np.cross(x, y).tolist()
-    with pytest.raises(AxisError, match="cross: an axis is an integer, not None"):
+    with pytest.raises(AxisError, match="cross: an axis must be an integer, not None"):
         tx.cross(tx.asarray(x), tx.asarray(y), axis=None)  # type: ignore[arg-type]
 
 

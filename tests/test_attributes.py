@@ -35,7 +35,7 @@ def test_every_name_in_dir_of_the_class_can_be_read_without_error(machine_code: 
         assert not callable(members[name]) and ADVICE[name] in repr(members[name])
 
 
-def test_unknown_attribute_raises_pythons_own_attribute_error() -> None:
+def test_unknown_attribute_raises_a_plain_attribute_error() -> None:
     x = tx.zeros(2)
     with pytest.raises(AttributeError, match=re.escape("'Tensor' object has no attribute 'unsqueezee'")) as caught:
         x.unsqueezee
@@ -79,7 +79,7 @@ def test_tensor_class_has_no_getattr_with_machine_code(machine_code: bool) -> No
 
 
 @pytest.mark.parametrize("fast_path", ["0", "1"])
-def test_pythons_error_message_suggests_the_nearest_attribute(fast_path: str) -> None:
+def test_attribute_error_suggests_the_nearest_attribute(fast_path: str) -> None:
     for meant, written in (("unsqueeze", "unsqueezee"), (None, "rolls")):
         program = f"import tenxor as tx\n(tx.ones(2) + 1).realize().{written}"
         environment = {**os.environ, "TENXOR_FAST_PATH": fast_path}

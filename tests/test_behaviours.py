@@ -27,7 +27,7 @@ def table(rows: int, columns: int) -> tx.Tensor:
 # Coordinates and storage
 
 
-def test_ravel_unravel_and_next_index() -> None:
+def test_ravel_unravel_and_next_index_count_in_row_major_order() -> None:
     assert ravel_index((1, 2, 3), (5, 6, 7)) == 59
     assert unravel_index(59, (5, 6, 7)) == (1, 2, 3)
     assert next_index((1, 2, 6), (5, 6, 7)) == (1, 3, 0)
@@ -42,14 +42,14 @@ def test_next_index_after_the_last_is_none() -> None:
     ("shape", "strides"),
     [((10, 9, 5, 13), (585, 65, 13, 1)), ((3, 5, 4), (20, 4, 1)), ((5, 2), (2, 1))],
 )
-def test_contiguous_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+def test_new_tensor_has_row_major_strides_and_offset_0(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
     t = tx.zeros(shape)
     assert t.strides == strides
     assert t.offset == 0
     assert t.is_contiguous()
 
 
-def test_element_2_0_0_of_3_5_4_is_element_40() -> None:
+def test_offset_of_index_2_0_0_in_shape_3_5_4_is_40() -> None:
     t = tx.arange(60).reshape((3, 5, 4))
     assert t.layout.ravel((2, 0, 0)) == 40
     assert t[2, 0, 0].item() == 40
@@ -106,7 +106,7 @@ def test_a_write_shows_in_a_view_of_another_shape() -> None:
     assert t.view((4, 2))[2, 1].item() == 12
 
 
-def test_slices_of_the_cube() -> None:
+def test_slices_of_a_cube_have_the_expected_elements() -> None:
     t = cube()
     assert t[:, :, 1].tolist() == [[2, 4], [6, 8]]
     assert t[1][1, 1].item() == 8
@@ -125,7 +125,7 @@ def test_a_write_through_a_slice_changes_its_element_only() -> None:
     assert t[0, 0, 0].item() == 1
 
 
-def test_shape_strides_and_offset_of_a_slice() -> None:
+def test_row_slice_keeps_strides_and_has_an_offset() -> None:
     row = tx.arange(60).reshape((2, 5, 6))[:, 4]
     assert (row.shape, row.strides, row.offset) == ((2, 6), (30, 1), 24)
     assert tx.arange(60).reshape((3, 4, 5)).layout.ravel((1, 2, 4)) == 34
@@ -140,7 +140,7 @@ def test_transpose_twice_is_the_original_and_all_share_memory() -> None:
     assert t[0, 2].item() == twice[0, 2].item() == -3
 
 
-def test_permute_dims_of_the_cube() -> None:
+def test_permute_dims_reorders_axes_and_rejects_missing_ones() -> None:
     t = tx.arange(8).reshape((2, 2, 2))
     assert tx.permute_dims(t, (1, 2, 0)).ravel().tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
     with pytest.raises(tx.errors.AxisError):
@@ -153,7 +153,7 @@ def test_a_reshape_of_a_transpose_stays_a_view() -> None:
     assert t[1, 0].item() == -7
 
 
-def test_a_flattened_transpose_is_a_writable_view() -> None:
+def test_flatten_of_a_transpose_is_a_writable_view() -> None:
     t = table(3, 4)
     flat = t.T.flatten()
     assert flat.tolist() == [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]
@@ -186,7 +186,7 @@ def test_squeeze_and_expand_dims_are_views() -> None:
     assert t.ravel().tolist() == [0, 1, 9, 8, 4, 5]
 
 
-def test_flatten_and_unflatten_some_axes() -> None:
+def test_flatten_and_unflatten_of_some_axes_return_writable_views() -> None:
     t = tx.arange(60).reshape((3, 4, 5))
     flat = t.flatten(1, 2)
     assert (flat.shape, flat.strides) == ((3, 20), (20, 1))
@@ -206,11 +206,11 @@ def test_flatten_and_unflatten_some_axes() -> None:
         ((6, 8), (4, 12), "merge then split"),
     ],
 )
-def test_reshape_plan(old: tuple[int, ...], new: tuple[int, ...], kind: str) -> None:
+def test_reshape_plan_names_the_kind_of_a_reshape(old: tuple[int, ...], new: tuple[int, ...], kind: str) -> None:
     assert tx.zeros(old).layout.reshape_plan(new).kind == kind
 
 
-def test_rearrange_gives_views() -> None:
+def test_rearrange_returns_views() -> None:
     picture = tx.arange(24).reshape((2, 3, 4))
     moved = tx.rearrange(picture, "h w c -> c h w")
     assert moved.shape == (4, 2, 3)
@@ -272,7 +272,7 @@ def test_oindex_takes_all_an_integer_a_list_or_a_slice_per_axis() -> None:
     assert t.oindex[[2, 3]].shape == (2, 4, 3)
 
 
-def test_oindex_with_a_list_and_a_backward_slice() -> None:
+def test_oindex_accepts_a_list_and_a_backward_slice() -> None:
     t = tx.arange(30).reshape((5, 2, 3))
     chosen = t.oindex[[3, 4], None, slice(3, 0, -1)]
     assert chosen.shape == (2, 2, 2)
@@ -288,7 +288,7 @@ def test_oindex_is_a_view_with_rows_that_repeat() -> None:
     assert b.tolist() == [[5, 6, -7, 8], [5, 6, -7, 8]]
 
 
-def test_take_view_can_keep_the_axes_of_integers() -> None:
+def test_take_view_keeps_axes_of_integers_with_keepdims() -> None:
     t = table(4, 5)
     assert t.take_view([1, 3], 2, keepdims=True).tolist() == [[7], [17]]
     assert t.take_view([1, 3], 2).tolist() == [7, 17]
@@ -299,7 +299,7 @@ def test_take_view_can_keep_the_axes_of_integers() -> None:
 # Arithmetic
 
 
-def test_broadcasting() -> None:
+def test_operands_broadcast_as_in_numpy() -> None:
     assert tx.broadcast_shapes((5, 1, 3), (7, 1, 4, 3)) == (7, 5, 4, 3)
     assert (tx.ones((2, 3, 1)) + tx.ones((7, 2, 1, 5))).shape == (7, 2, 3, 5)
     column, row = tx.asarray([[1], [2], [3]]), tx.asarray([1, 2, 3])
@@ -323,7 +323,7 @@ def test_map_compiles_a_function_of_any_arity_and_result_dtype() -> None:
         (2, list(range(1, 46, 4))),
     ],
 )
-def test_reduce_by_a_function_and_by_name(axis: int, totals: list[int]) -> None:
+def test_reduce_with_a_function_equals_sum(axis: int, totals: list[int]) -> None:
     t = tx.arange(24).reshape((4, 3, 2))
     assert tx.reduce(lambda acc, x: acc + x, t, axis=axis, initial=0).ravel().tolist() == totals
     assert t.sum(axis=axis).ravel().tolist() == totals
@@ -334,7 +334,7 @@ def test_contract_is_a_matrix_product() -> None:
     assert tx.contract(a, b, [(1, 0)]).ravel().tolist() == [58, 64, 139, 154]
 
 
-def test_contract_in_batches() -> None:
+def test_contract_keeps_all_but_the_last_pair_as_batch_axes() -> None:
     a, b = tx.arange(24).reshape((2, 3, 4)), tx.arange(40).reshape((2, 4, 5))
     product = tx.contract(a, b, [(0, 0), (2, 1)])
     assert product.shape == (2, 3, 5)
@@ -348,7 +348,7 @@ def test_contract_without_pairs_is_an_outer_product() -> None:
     assert outer.tolist() == np.multiply.outer(a.to_numpy(), b.to_numpy()).tolist()
 
 
-def test_contract_by_max_and_plus() -> None:
+def test_contract_accepts_maximum_and_plus_for_sum_and_product() -> None:
     a, b = tx.asarray([[1, 2], [3, 0]]), tx.asarray([[5, 1], [2, 4]])
     longest = tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum)
     assert longest.tolist() == [[6, 6], [8, 4]]
@@ -364,20 +364,20 @@ def test_contract_by_logaddexp_makes_no_temporary() -> None:
     np.testing.assert_allclose(product.to_numpy(), expected, rtol=1e-5)
 
 
-def test_matmul() -> None:
+def test_matmul_gives_exact_values_and_rejects_unequal_inner_sizes() -> None:
     a, b = tx.asarray([[1, 2, 3], [2, 4, 6]]), tx.asarray([[1, 4], [2, 5], [3, 6]])
     assert (a @ b).tolist() == [[14, 32], [28, 64]]
     with pytest.raises(tx.errors.ShapeError):
         tx.ones((2, 1)) @ tx.ones((3, 2))
 
 
-def test_matmul_in_batches_that_broadcast() -> None:
+def test_matmul_broadcasts_batch_axes() -> None:
     a, b = tx.arange(24).reshape((2, 1, 3, 4)), tx.arange(40).reshape((5, 4, 2))
     assert (a @ b).tolist() == (a.to_numpy() @ b.to_numpy()).tolist()
     assert (a @ b).shape == (2, 5, 3, 2)
 
 
-def test_product_of_two_oindex_selections() -> None:
+def test_matmul_of_two_oindex_selections_gives_exact_values() -> None:
     t = table(4, 5)
     a, b = t.oindex[[1, 3], 0:5:2], t.oindex[[1, 1], :4]
     product = a.T @ b.swapaxes(0, 1).reshape(2, 4)
@@ -387,7 +387,7 @@ def test_product_of_two_oindex_selections() -> None:
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "min", "max", "var", "std", "any", "all"])
-def test_reductions_over_any_axes(name: str, axis: int | tuple[int, ...] | None, keepdims: bool) -> None:
+def test_reductions_over_any_axes_equal_numpy(name: str, axis: int | tuple[int, ...] | None, keepdims: bool) -> None:
     data = np.cos(np.arange(24.0)).reshape(2, 3, 4).round(1)
     t = tx.asarray(data > 0.9 if name in ("any", "all") else data)
     expected = getattr(np, name)(t.to_numpy(), axis=axis, keepdims=keepdims)
@@ -408,7 +408,7 @@ def test_random_tensors_repeat_with_their_seed() -> None:
 # Seeing
 
 
-def test_a_slice_prints_as_blocks() -> None:
+def test_to_string_separates_the_blocks_of_a_5d_slice() -> None:
     t = tx.arange(256).reshape((4, 2, 2, 4, 4))
     lines = t.to_string(dims=(3, None, None, None, None), fmt="%7.2f").splitlines()
     assert [line for line in lines if not line.strip(" ")[:1].isdigit()] == ["---", "===", "---"]
@@ -417,7 +417,7 @@ def test_a_slice_prints_as_blocks() -> None:
     assert numbers == list(range(192, 256))
 
 
-def test_cube_prints_exactly() -> None:
+def test_to_string_of_a_cube_is_exact() -> None:
     text = tx.arange(8).reshape((2, 2, 2)).to_string(fmt="%7.2f")
     assert text == "   0.00     1.00  \n   2.00     3.00  \n---\n   4.00     5.00  \n   6.00     7.00  \n"
 
@@ -428,7 +428,7 @@ def test_each_further_axis_has_its_own_separator() -> None:
     assert marks == list("-=-*-=-#-=-*-=-")
 
 
-def test_columns_are_aligned() -> None:
+def test_to_string_aligns_columns() -> None:
     lines = tx.asarray([[1, -200, 3], [40, 5, 60000]]).to_string().splitlines()
     assert len({len(line.rstrip()) for line in lines}) == 1
 
@@ -439,12 +439,12 @@ def test_a_header_names_shape_and_dtype() -> None:
     assert "float32" in header
 
 
-def test_scalars_and_empty_tensors_print() -> None:
+def test_str_and_repr_of_scalars_and_empty_tensors_show_value_or_shape() -> None:
     assert "5" in str(tx.asarray(5))
     assert "(0, 3)" in repr(tx.zeros((0, 3)))
 
 
-def test_a_large_tensor_is_shortened_at_the_cost_of_its_edges() -> None:
+def test_repr_of_a_huge_tensor_is_short_and_reads_its_edges_only() -> None:
     huge = tx.broadcast_to(tx.asarray(7), (10**6, 10**6))  # a million million elements, none of them in memory
     before = tx.memory().in_use
     assert len(repr(huge)) < 2_000
@@ -456,20 +456,20 @@ def lit(svg: str) -> list[str]:
     return re.findall(r'class="element lit"[^>]*data-index="([\d,]*)"', svg)
 
 
-def test_figures_of_a_vector_a_matrix_and_a_cube() -> None:
+def test_figures_of_1_to_3_axes_highlight_the_given_index() -> None:
     for shape, index in (((4,), (2,)), ((2, 3), (1, 0)), ((2, 3, 3), (0, 1, 2))):
         svg = tx.show.tensor(tx.zeros(shape), index=index).svg
         assert f"Tensor Index: {index}" in svg
         assert set(lit(svg)) == {",".join(map(str, index))}
 
 
-def test_a_figure_maps_each_storage_cell_to_its_element() -> None:
+def test_storage_figure_links_each_element_to_its_cell() -> None:
     svg = tx.show.storage(table(2, 3).T).svg
     links = dict(re.findall(r'class="link"[^>]*data-index="([\d,]+)" data-cell="(\d+)"', svg))
     assert links == {"0,0": "0", "0,1": "3", "1,0": "1", "1,1": "4", "2,0": "2", "2,1": "5"}
 
 
-def test_permute_and_view_side_by_side_over_one_strip() -> None:
+def test_views_figure_draws_both_views_over_one_storage_strip() -> None:
     t = table(2, 3)
     svg = tx.show.views(t.T, t.view((3, 2)), titles=("permute", "view")).svg
     assert "permute" in svg
@@ -477,7 +477,7 @@ def test_permute_and_view_side_by_side_over_one_strip() -> None:
     assert len(re.findall(r'class="cell"', svg)) == t.storage.size
 
 
-def test_a_slider_walks_an_index_to_its_cell() -> None:
+def test_slider_page_shows_the_layout_and_is_self_contained() -> None:
     page = tx.show.slider(table(2, 3).T).html
     assert 'type: "range"' in page
     assert "strides (1, 3) · offset 0" in page

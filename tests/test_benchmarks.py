@@ -127,7 +127,7 @@ def test_contenders_are_timed_in_rotating_order() -> None:
     assert [turns[k] for k in range(0, 18, 3)] == ["a", "b", "c"] * 2
 
 
-def test_limit_is_the_slowest_resource() -> None:
+def test_benchmark_limit_is_the_slowest_resource() -> None:
     limits = {
         "read in memory": 10.0,
         "triad in memory": 5.0,
@@ -201,7 +201,7 @@ def results() -> dict[str, Any]:
     return {"date": "2026-01-01", "quick": True, "machine": machine, "threads": counts}
 
 
-def test_goal_is_judged_by_its_worst_line() -> None:
+def test_benchmark_goal_is_judged_by_its_worst_line() -> None:
     rows = {line[0]: line[1:] for line in goals.table(results()["threads"])}
     assert rows["fused chains in memory: × NumPy"] == [
         "2.50×",

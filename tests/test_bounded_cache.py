@@ -44,7 +44,7 @@ def test_cache_is_cleared_beyond_its_number_of_bytes() -> None:
     assert cache == {10: 10} and cache.nbytes == 1
 
 
-def test_replaced_entry_counts_once() -> None:
+def test_replaced_cache_entry_counts_once() -> None:
     cache: BoundedCache[int] = BoundedCache(100, 1000)
     cache.put("beside", 0, 300)
     for k in range(50):

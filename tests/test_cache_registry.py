@@ -174,7 +174,7 @@ def read_table(header: str) -> dict[str, set[str]]:
 
 def test_page_of_caches_lists_the_registry(modules: dict[str, ModuleType]) -> None:
     fastpath.start()  # registers two caches
-    names = {cache.room: {other.name for other in tx.show_caches() if other.room == cache.room} for cache in tx.show_caches()}
+    names = {cache.package: {other.name for other in tx.show_caches() if other.package == cache.package} for cache in tx.show_caches()}
     assert read_table("Room") == names
     sources = {record.name: record for record in cache_registry.registry if record.dependents}
     threads = modules["tenxor.codegen.threads.thread_count"].thread_count_source
@@ -218,7 +218,7 @@ def test_clearing_a_source_clears_dependents_of_dependents_and_nothing_else() ->
 
 
 @pytest.mark.usefixtures("own_registry")
-def test_full_cache_counts_an_eviction_and_clears_its_dependents() -> None:
+def test_full_cache_is_cleared_with_its_dependents_and_counts_an_eviction() -> None:
     source: BoundedCache[int] = register("sources", "")(BoundedCache(2))
 
     @register("squares", "", depends_on=(source.record,))
@@ -247,7 +247,7 @@ LARGE = np.linspace(0, 1, 64_000).reshape(200, 320)
 
 
 @pytest.mark.parametrize("values", [SMALL, LARGE], ids=["small", "large"])
-def test_clearing_gives_results_equal_to_the_bit(values: np.ndarray[Any, Any], machine_code: bool) -> None:
+def test_results_after_clear_caches_are_equal_to_the_bit(values: np.ndarray[Any, Any], machine_code: bool) -> None:
     x = tx.asarray(values)
     expected = compute(x)
     for _ in range(6):
@@ -386,10 +386,10 @@ def test_table_of_caches_is_text_html_and_data() -> None:
     table = tx.show_caches()
     text, page = str(table).splitlines(), table._repr_html_()
     assert len(text) == len(table) + 1 == page.count("<tr>") and len(set(map(len, text))) > 1
-    assert text[0].split()[:3] == ["name", "room", "entries"] and repr(table) == str(table)
+    assert text[0].split()[:3] == ["name", "package", "entries"] and repr(table) == str(table)
     assert [cache.name in row for cache, row in zip(table, text[1:], strict=True)] == [True] * len(table)
     strides = {cache.name: cache for cache in table}["contiguous strides"]
-    assert strides.room == "layout" and strides.max_entries == 4096 and strides.hits is not None
+    assert strides.package == "layout" and strides.max_entries == 4096 and strides.hits is not None
     bounded = [cache for cache in table if cache.max_entries is not None and cache.name != "disk cache"]  # tests keep more files
     assert len(bounded) > 20 and all(cache.entries <= cache.max_entries for cache in bounded if cache.max_entries is not None)
 
@@ -402,10 +402,16 @@ def test_stats_count_plans_and_kernels_since_the_reset() -> None:
     for _ in range(3):
         ((x * factor).exp().tanh().sum(axis=1) - 1.0).realize()
     first = tx.stats()
+    assert first.results_on_fast_path + first.results_by_plan == 3 and first.requests_deferred == 0
     assert first.plans_made + first.plans_from_disk + first.plans_generic >= 1 and first.kernels_compiled + first.kernels_loaded >= 1
     assert first.results_by_plan <= 3 and (first.planner_seconds > 0) == (first.plans_made > 0)
     assert tx.stats(reset=True) == first
     assert tx.stats().results_by_plan == 0
+    small = tx.ones(3).realize()
+    (small + small).realize()  # recorded
+    tx.stats(reset=True)
+    (small + small).realize()
+    assert tx.stats()[:2] == (1, 0)
 
 
 def test_stats_count_evictions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,7 +424,7 @@ def test_stats_count_evictions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tx.stats().evictions >= 1
 
 
-def test_arguments_must_be_flags() -> None:
+def test_clear_caches_and_stats_reject_flags_that_are_no_bools() -> None:
     with pytest.raises(tx.errors.ArgumentError, match="disk"):
         tx.clear_caches(disk="no")  # type: ignore[arg-type]
     with pytest.raises(tx.errors.ArgumentError, match="reset"):

@@ -77,7 +77,7 @@ def with_an_empty_variable(folder: Path) -> None:
     ("change_folder", "reason"),
     [
         (symlinked, "Not used: it is a symbolic link."),
-        (writable, "Not used: it may be written by others (mode 0770)."),
+        (writable, "Not used: it can be written by other users (mode 0770)."),
         (replaced_by_a_file, "Not used: Not a directory."),
         (below_a_file, "Not used: Not a directory."),
         (in_a_missing_home, "Not used: it is not there, and the home {0}/home is missing."),
@@ -134,10 +134,10 @@ def test_relative_xdg_cache_home_is_reported(tmp_path: Path, capsys: pytest.Capt
 
 
 class TestCheck:
-    def test_valid_kernels_are_counted(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_cache_check_counts_valid_kernels(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert printed(capsys, "check") == (0, [str(folder), "3 of 3 files are kernels, and sound."])
 
-    def test_invalid_files_are_reported_with_the_reason(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_cache_check_reports_invalid_files_with_the_reason(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         valid_file = (folder / KEYS[0]).read_bytes()
         (folder / ("d" * 64)).write_bytes(valid_file)  # under another's name
         (folder / ("e" * 64)).write_bytes(b"")
@@ -150,7 +150,7 @@ class TestCheck:
         assert status == 1
         assert lines == [
             f"{KEYS[1]}: is damaged, or no kernel",
-            f"{KEYS[2]}: may be written by others (mode 0666)",
+            f"{KEYS[2]}: can be written by other users (mode 0666)",
             f"{'d' * 64}: is damaged, or no kernel",
             f"{'e' * 64}: is damaged, or no kernel",
             f"{'e' * 64}.{'0' * 16}: is being written, or was left by a process that was ended",
@@ -189,7 +189,7 @@ class TestClear:
 @pytest.mark.parametrize(
     ("nbytes", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (1 << 31, "2,048.0 MiB")]
 )
-def test_sizes_are_readable(nbytes: int, text: str) -> None:
+def test_command_line_prints_sizes_in_readable_units(nbytes: int, text: str) -> None:
     assert size(nbytes) == text
 
 

@@ -284,7 +284,7 @@ def test_like_functions_take_views_and_arrays() -> None:
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 10**300], ids=lambda n: f"{n:.0e}")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "bool"])
-def test_integers_beyond_64_bits_in_dtypes_that_hold_them(number: int, dtype: str) -> None:
+def test_integers_beyond_64_bits_are_accepted_by_float_complex_and_bool_dtypes(number: int, dtype: str) -> None:
     with np.errstate(over="ignore"):
         expected = np.asarray(float(number)).astype(dtype)
     assert_same(tx.asarray(number, dtype=dtype), expected)
@@ -307,7 +307,7 @@ def test_integers_out_of_range_of_a_dtype_raise_out_of_bounds() -> None:
         tx.asarray([1j, 10**400])
 
 
-def test_integers_keep_their_digits_beside_floats() -> None:
+def test_asarray_keeps_all_digits_of_integers_listed_beside_floats() -> None:
     result = tx.asarray([2**53 + 1, 1.9, -1.9, True, 1e30, -tx.inf, tx.nan], dtype=tx.int64)
     assert result.tolist() == [2**53 + 1, 1, -1, 1, 2**63 - 1, -(2**63), 0]
     assert tx.asarray([2**64 - 1, -0.5, -7.0], dtype=tx.uint64).tolist() == [2**64 - 1, 0, 0]

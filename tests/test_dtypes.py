@@ -249,7 +249,7 @@ def test_bfloat16_tensors_can_be_written_and_updated() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_float64_is_rounded_once(dtype: str) -> None:
+def test_float64_is_rounded_once_to_a_narrow_float(dtype: str) -> None:
     tie = {"float16": 1 + 2**-11, "bfloat16": 1 + 2**-8}[dtype]
     eps = tx.finfo(dtype).eps
     just_above = tie + 2**-40  # float32 would round this to the tie, and the tie to 1

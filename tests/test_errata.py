@@ -35,7 +35,7 @@ def test_transforming_a_view_transforms_the_view_only() -> None:
     assert (t.shape, t.strides, part.shape, part.strides) == ((2, 3, 4), (12, 4, 1), (2, 2, 4), (12, 4, 1))
 
 
-def test_mean_divides_once() -> None:
+def test_mean_divides_by_the_count_once() -> None:
     assert tx.mean(tx.asarray([1.0, 2.0, 3.0, 4.0])).item() == 2.5
 
 

@@ -118,7 +118,7 @@ INDICES = {
     "a float as an index": Wrong(lambda: table()[1.5], (TypeError, IndexError), ("1.5",)),
     "coordinates past an axis": Wrong(lambda: tx.layout.ravel_index((0, 3), (2, 3)), IndexOutOfRange, ("3", "axis 1")),
     "a number past the last": Wrong(lambda: tx.layout.unravel_index(6, (2, 3)), IndexOutOfRange, ("6", "(2, 3)")),
-    "a step of 0": Wrong(lambda: table()[:, ::0], ValueError, ("step", "axis 1")),
+    "step is 0": Wrong(lambda: table()[:, ::0], ValueError, ("step", "axis 1")),
     "indices known only when computed": Wrong(
         lambda: tx.take(table(), tx.asarray([0, 9]), axis=1).realize(), IndexOutOfRange, ("take", "9")
     ),

@@ -63,7 +63,7 @@ def arrived() -> Iterator[list[int]]:
 
 @posix
 class TestSignals:
-    def test_are_handled_when_the_outermost_section_ends(self, arrived: list[int]) -> None:
+    def test_signals_are_handled_when_the_outermost_section_ends(self, arrived: list[int]) -> None:
         handlers = [signal.getsignal(number) for number in SIGNALS]
         with exclude_user_code():
             with exclude_user_code():
@@ -75,7 +75,7 @@ class TestSignals:
         signal.raise_signal(SIGNALS[0])
         assert arrived == [*SIGNALS, SIGNALS[0]]
 
-    def test_raise_the_error_of_a_handler_after_all_handlers_were_called(self, arrived: list[int]) -> None:
+    def test_signals_raise_the_error_of_a_handler_after_all_handlers_were_called(self, arrived: list[int]) -> None:
         class Stop(Exception):
             pass
 
@@ -94,7 +94,7 @@ class TestSignals:
         assert done and arrived == list(SIGNALS) and collects()
         assert [signal.getsignal(number) for number in SIGNALS] == [stop, stop]
 
-    def test_whose_handler_raises_often_leave_the_state_unchanged(self) -> None:
+    def test_signals_whose_handler_raises_often_leave_the_state_unchanged(self) -> None:
         class Stop(ValueError):  # `signal.signal` raises a ValueError, too, in other threads
             pass
 
@@ -124,7 +124,7 @@ class TestSignals:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
-    def test_interrupt_a_section_only_at_its_end(self) -> None:
+    def test_signals_interrupt_a_section_only_at_its_end(self) -> None:
         done = False
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -135,11 +135,11 @@ class TestSignals:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def test_may_interrupt_a_traced_section(self) -> None:
+    def test_signals_may_interrupt_a_traced_section(self) -> None:
         """CPython 3.15 crashed as the error passed through functions that were called with tracing off."""
         python("-c", TRACED_INTERRUPT)
 
-    def test_leave_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
+    def test_signals_leave_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
         def replacement(number: int, frame: FrameType | None) -> None:
             arrived.append(-number)
 
@@ -147,7 +147,7 @@ class TestSignals:
             signal.signal(SIGNALS[0], replacement)
         assert signal.getsignal(SIGNALS[0]) is replacement
 
-    def test_are_handled_at_once_while_another_thread_is_in_a_section(self, arrived: list[int]) -> None:
+    def test_signals_are_handled_at_once_while_another_thread_is_in_a_section(self, arrived: list[int]) -> None:
         inside, leave = threading.Event(), threading.Event()
 
         def work() -> None:
@@ -239,7 +239,7 @@ def test_modules_imported_in_a_section_find_the_collector_enabled() -> None:
         assert gc.isenabled()
 
 
-def test_at_once_calls_functions_in_order() -> None:
+def test_call_atomically_calls_functions_in_order() -> None:
     calls: list[int] = []
     call_atomically([partial(calls.append, k) for k in range(5)])
     assert calls == [0, 1, 2, 3, 4]
@@ -309,7 +309,7 @@ def test_untraced_thread_ends_and_drops_its_function() -> None:
     assert sys.getrefcount(held) < before
 
 
-def test_untraced_calls_a_function_once() -> None:
+def test_wrap_untraced_calls_a_function_once() -> None:
     calls: list[int] = []
     thread = threading.Thread(target=wrap_untraced(lambda: calls.append(1)))
     thread.start()

@@ -60,7 +60,7 @@ def test_there_are_twelve_programs_with_distinct_names() -> None:
     assert all({"tenxor", "numpy"}.isdisjoint(program.absent) for program in PROGRAMS_AND_PROBES)
 
 
-def test_known_values_of_programs() -> None:
+def test_edit_distance_and_path_cost_programs_give_known_values() -> None:
     edit, path = find_program("edit distance by rows, 200×200"), find_program("path cost by rows, 200×300")
     kitten, sitting = ([ord(letter) for letter in word] for word in ("kitten", "sitting"))
     costs = [[1.0, 9.0, 9.0], [9.0, 1.0, 9.0], [9.0, 9.0, 1.0]]
@@ -69,7 +69,7 @@ def test_known_values_of_programs() -> None:
         assert path.function(xp, xp.asarray(costs)).tolist() == [11.0, 11.0, 3.0]
 
 
-def test_figures_are_those_of_the_first_call_of_the_early_calls_and_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_of_first_early_and_last_calls_are_reported_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = {"process_time": 0.0, "perf_counter": 0.0}
     calls = 0
 

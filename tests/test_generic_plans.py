@@ -124,7 +124,7 @@ SELDOM_REUSED = {"a product", "a product and a row", "distances", "both in one",
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_generic_plan_equals_the_plan_made_for_the_sizes(name: str, reuse_log: list[bool]) -> None:
+def test_programs_with_reused_generic_plans_match_numpy(name: str, reuse_log: list[bool]) -> None:
     rng = random.Random(name)
     program = PROGRAMS[name]
     for _ in range(25):
@@ -239,7 +239,7 @@ def test_convolution_gradients_are_right_for_every_batch_size(reuse_log: list[bo
     assert any(reuse_log)
 
 
-def test_generic_plan_is_right_for_large_and_small_results(reuse_log: list[bool]) -> None:
+def test_generic_plan_is_reused_between_hundreds_and_millions_of_elements(reuse_log: list[bool]) -> None:
     for n in (100, 200, 1 << 21, (1 << 21) + 64, 300):
         x = tx.ones(n).realize()
         assert ((x + 1) * x).realize()[n - 1].item() == 2
@@ -266,7 +266,7 @@ def test_sizes_0_and_1_give_right_results_between_other_sizes(reuse_log: list[bo
     assert any(reuse_log)
 
 
-def test_errors_name_the_sizes_of_the_current_call() -> None:
+def test_errors_under_a_generic_plan_name_the_sizes_of_the_current_call() -> None:
     for n in (5, 6, 7, 8):
         x = tx.arange(n).realize()
         with pytest.raises(IndexOutOfRange, match=f"index {n} is out of range for axis 0 of size {n}"):

@@ -65,10 +65,10 @@ class TestOperandMemoryIsReused:
             lambda x: x.view(tx.int32).view(tx.float32) + 1,
         ],
     )
-    def test_when_the_result_reads_each_element_where_it_writes(self, make: Callable[[Tensor], Tensor]) -> None:
+    def test_operand_memory_is_reused_when_the_result_reads_each_element_where_it_writes(self, make: Callable[[Tensor], Tensor]) -> None:
         check(make, taken=True)
 
-    def test_in_every_iteration_of_a_loop(self) -> None:
+    def test_operand_memory_is_reused_in_every_iteration_of_a_loop(self) -> None:
         x = numbers()
         operand_address = address(x)
         for k in range(10):
@@ -78,7 +78,7 @@ class TestOperandMemoryIsReused:
             assert address(x.realize()) == operand_address
         assert x[0].item() == sum(k << (10 - k) for k in range(10))
 
-    def test_when_the_operand_is_an_intermediate_result(self) -> None:
+    def test_operand_memory_is_reused_when_the_operand_is_an_intermediate_result(self) -> None:
         x = numbers()
         start = tx.memory(reset_peak=True).in_use
         y = tx.exp(tx.cumulative_sum(x, axis=0) / 1e6)
@@ -86,7 +86,7 @@ class TestOperandMemoryIsReused:
         assert tx.memory().peak - start < 2 * x.nbytes
         assert np.allclose(y.to_numpy(), np.exp(np.cumsum(x.to_numpy()) / 1e6))
 
-    def test_by_only_one_of_two_results(self) -> None:
+    def test_operand_memory_is_reused_by_only_one_of_two_results(self) -> None:
         """Two results cannot share memory: the last reader of the operand reuses it."""
         x = numbers()
         operand_address = address(x)
@@ -98,7 +98,7 @@ class TestOperandMemoryIsReused:
 
     @pytest.mark.large
     @pytest.mark.parametrize("count", [1, 3])
-    def test_at_every_length_and_dtype(self, count: int, threads: Callable[[int], None]) -> None:
+    def test_operand_memory_is_reused_at_every_length_and_dtype(self, count: int, threads: Callable[[int], None]) -> None:
         threads(count)
         for n in [*range(1, 140), 255, 256, 257, 1000, 4097, 300_001, 1_200_007]:
             for dtype in (np.int8, np.float32, np.float64):
@@ -135,7 +135,7 @@ class TestOperandMemoryIsNotReused:
             lambda x: x > 5,
         ],
     )
-    def test_when_the_result_has_another_layout_or_item_size(self, make: Callable[[Tensor], Tensor]) -> None:
+    def test_operand_memory_is_not_reused_when_the_result_has_another_layout_or_item_size(self, make: Callable[[Tensor], Tensor]) -> None:
         check(make, taken=False)
 
     @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ class TestOperandMemoryIsNotReused:
             lambda x: x.copy(),
         ],
     )
-    def test_while_another_reference_can_read_the_operand(self, keep: Callable[[Tensor], object]) -> None:
+    def test_operand_memory_is_not_reused_while_another_reference_can_read_the_operand(self, keep: Callable[[Tensor], object]) -> None:
         x = numbers()
         operand_address = address(x)
         reference = keep(x)
@@ -163,7 +163,7 @@ class TestOperandMemoryIsNotReused:
         if isinstance(reference, Tensor | np.ndarray):
             assert reference.tolist() == keep(numbers()).tolist()  # type: ignore[attr-defined]
 
-    def test_while_a_pending_tensor_may_be_computed_from_it_again(self) -> None:
+    def test_operand_memory_is_not_reused_while_a_pending_tensor_may_be_computed_from_it_again(self) -> None:
         x = numbers()
         operand_address = address(x)
         y = x + 1
@@ -173,7 +173,7 @@ class TestOperandMemoryIsNotReused:
         assert address(z) != operand_address and y.storage.node.buffer is None
         assert y.tolist() == [k + 1 for k in range(N)]
 
-    def test_while_a_pending_tensor_reads_it_through_another_node(self) -> None:
+    def test_operand_memory_is_not_reused_while_a_pending_tensor_reads_it_through_another_node(self) -> None:
         x = numbers()
         operand_address = address(x)
         y = tx.sin(x * 2)
@@ -183,7 +183,7 @@ class TestOperandMemoryIsNotReused:
         assert address(z) != operand_address
         assert np.allclose(y.to_numpy(), np.sin(np.arange(N) * 2.0), atol=1e-4)
 
-    def test_if_numpy_owns_the_memory(self) -> None:
+    def test_operand_memory_is_not_reused_if_numpy_owns_the_memory(self) -> None:
         for copy in (False, None):
             array = np.arange(N, dtype=np.float32)
             array.flags.writeable = copy is False
@@ -193,13 +193,13 @@ class TestOperandMemoryIsNotReused:
             x.realize()
             assert array.tolist() == list(range(N)) and x[5].item() == 6.0
 
-    def test_if_the_memory_belongs_to_a_bytes_object(self) -> None:
+    def test_operand_memory_is_not_reused_if_the_memory_belongs_to_a_bytes_object(self) -> None:
         content = np.arange(N, dtype=np.float32).tobytes()
         x = tx.asarray(np.frombuffer(content, np.float32))
         x = x + 1
         assert x.realize()[5].item() == 6.0 and content == np.arange(N, dtype=np.float32).tobytes()
 
-    def test_if_the_operand_is_below_the_size_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_operand_memory_is_not_reused_if_the_operand_is_below_the_size_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(monkeypatch, thread_limits={"min_donated_bytes": 1 << 20})
         check(lambda x: x + 1, taken=False)
 

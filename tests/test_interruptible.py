@@ -142,7 +142,7 @@ class TestInterrupts:
             run_interruptible(work, stop.set)
         assert ended
 
-    def test_droppable_work_goes_on_after_ctrl_c(self, interrupt: Callable[[float], None]) -> None:
+    def test_ctrl_c_returns_at_once_and_abandonable_work_finishes_in_its_thread(self, interrupt: Callable[[float], None]) -> None:
         go_on, ended = threading.Event(), threading.Event()
 
         def work() -> None:
@@ -229,7 +229,7 @@ class TestThreadWithoutMemory:
         monkeypatch.setattr(interruptible._WorkerCall, "execute", fails)
         monkeypatch.setattr(interruptible, "GC_INTERVAL_S", 0.1)
         monkeypatch.setattr("sys.unraisablehook", lambda unraisable: unraisable_errors.append(unraisable.exc_type))
-        with pytest.raises(MemoryError, match="no memory to begin with"):
+        with pytest.raises(MemoryError, match="for lack of memory"):
             way(lambda: 1, do_nothing)
         assert unraisable_errors == [MemoryError] and not interruptible._abandoned
 

@@ -84,7 +84,7 @@ def test_another_number_of_images_needs_no_new_kernel(knn: ModuleType) -> None:
     assert tx.compile_counts() == before
 
 
-def test_ties_go_to_the_smaller_digit(knn: ModuleType) -> None:
+def test_knn_classifier_resolves_ties_to_the_smaller_digit(knn: ModuleType) -> None:
     equally_near = tx.asarray([[1.0, 1.0, 1.0]])
     assert knn.classify(equally_near, tx.asarray([7, 3, 5])).tolist() == [3]
 

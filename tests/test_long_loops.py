@@ -33,7 +33,7 @@ class TestLongLoops:
     """A pending graph is bounded, so no loop runs out of memory, of stack, or of kernels."""
 
     @pytest.mark.parametrize("name", STEPS)
-    def test_run_in_constant_memory(self, name: str) -> None:
+    def test_long_loops_run_in_constant_memory(self, name: str) -> None:
         step = STEPS[name]
         x = tx.zeros(10) + 0
         for _ in range(3 * MAX_PENDING_NODES):

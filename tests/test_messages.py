@@ -58,7 +58,7 @@ SEQUENCES: dict[str, tuple[Call, str]] = {
     },
     "cat": (lambda: tx.cat(a, b, a), "write tx.concat([a, b, c])"),  # type: ignore[arg-type, call-arg]
     "multi_dot": (lambda: tx.linalg.multi_dot(x, x), "multi_dot: takes the tensors as one list; write tx.linalg.multi_dot([a, b])"),  # type: ignore[call-arg]
-    "einsum without subscripts": (lambda: tx.einsum(a, b), "einsum: the axes of operand 0 are integers | 'ij,jk->ik'"),
+    "einsum without subscripts": (lambda: tx.einsum(a, b), "einsum: the axes of operand 0 must be integers | 'ij,jk->ik'"),
     "einsum of a list": (lambda: tx.einsum("i,j->ij", [a, b]), "einsum: | 2 operands | tx.einsum(subscripts, *operands)"),
     "meshgrid of a list": (lambda: tx.meshgrid([a, b]), "meshgrid: | tx.meshgrid(*arrays)"),
     "broadcast_shapes of a list": (lambda: tx.broadcast_shapes([(2, 3), (3,)]), "broadcast_shapes: | tx.broadcast_shapes(*shapes)"),  # type: ignore[list-item]
@@ -95,7 +95,7 @@ ARGUMENTS: dict[str, tuple[Call, str]] = {
     "descending by position": (lambda: tx.sort(x, -1, True), "sort: takes x, axis by position | descending=..."),  # type: ignore[call-arg]
     "max of two tensors": (lambda: tx.max(a, b), "max: takes one tensor and an axis | tx.maximum(x, y)"),
     "sum of two tensors": (lambda: tx.sum(a, b), "sum: takes one tensor and an axis | tx.add(x, y)"),
-    "mean of two tensors": (lambda: tx.mean(a, b), "mean: axes are integers, not a Tensor of shape (3,) and dtype float64"),
+    "mean of two tensors": (lambda: tx.mean(a, b), "mean: axes must be integers, not a Tensor of shape (3,) and dtype float64"),
     "a_min": (lambda: tx.clip(x, a_min=0, a_max=1), "clip: there is no argument 'a_min'; use min"),  # type: ignore[call-arg]
     "unbiased": (lambda: x.std(unbiased=False), "std: | 'unbiased' | correction=0"),  # type: ignore[call-arg]
     "requires_grad": (lambda: tx.zeros(3, requires_grad=True), "zeros: | 'requires_grad' | requires_grad_()"),  # type: ignore[call-arg]
@@ -103,19 +103,19 @@ ARGUMENTS: dict[str, tuple[Call, str]] = {
     "a value for padding": (lambda: tx.pad(x, 1, value=2), "pad: there is no argument 'value'; use constant_values"),  # type: ignore[call-arg]
     "an order of flatten": (lambda: x.flatten("C"), "flatten: | 'C' | x.ravel('C')"),  # type: ignore[arg-type]
     "an axis out of range": (lambda: tx.sum(x, 5), "sum: axis 5 | 2 axes | -2 to 1"),
-    "an axis of text": (lambda: tx.sum(x, axis="rows"), "sum: an axis is an integer, not 'rows'"),  # type: ignore[arg-type]
-    "a float as an axis": (lambda: tx.flip(x, 1.0), "flip: an axis is an integer, not 1.0"),  # type: ignore[arg-type]
+    "an axis of text": (lambda: tx.sum(x, axis="rows"), "sum: an axis must be an integer, not 'rows'"),  # type: ignore[arg-type]
+    "a float as an axis": (lambda: tx.flip(x, 1.0), "flip: an axis must be an integer, not 1.0"),  # type: ignore[arg-type]
     "an axis twice": (lambda: tx.sum(x, (0, 0)), "sum: axis 0 is named twice"),
     "where with one value": (lambda: tx.where(x > 1, 3), "where: give both values, or neither"),
-    "a quantile above 1": (lambda: tx.quantile(x, 2), "quantile: q is from 0 to 1, not 2"),
+    "a quantile above 1": (lambda: tx.quantile(x, 2), "quantile: q must be from 0 to 1, not 2"),
     "a norm that there is not": (lambda: tx.linalg.norm(x, "foo"), "norm: | 'foo' | 'fro'"),
     "a mode that there is not": (lambda: tx.pad(x, 1, "foo"), "pad: there is no mode 'foo' | 'reflect'"),
-    "an indexing that there is not": (lambda: tx.meshgrid(a, b, indexing="foo"), "meshgrid: indexing is 'xy' or 'ij', not 'foo'"),
-    "a step of 0": (lambda: tx.arange(0, 10, 0), "arange: a step of 0"),
+    "an indexing that there is not": (lambda: tx.meshgrid(a, b, indexing="foo"), "meshgrid: indexing must be 'xy' or 'ij', not 'foo'"),
+    "a step of 0": (lambda: tx.arange(0, 10, 0), "arange: step is 0"),
     "a negative count": (lambda: tx.linspace(0, 1, -1), "linspace: num is -1; it must be 0 or more"),
-    "a count of text": (lambda: tx.linspace(0, 1, "5"), "linspace: num is an integer, not '5'"),  # type: ignore[arg-type]
+    "a count of text": (lambda: tx.linspace(0, 1, "5"), "linspace: num must be an integer, not '5'"),  # type: ignore[arg-type]
     "more than there is to choose": (lambda: tx.random.choice(5, 9, replace=False), "choice: | 5 | 9 | replace=True"),
-    "a negative deviation": (lambda: tx.random.normal(0, -1, (2,)), "normal: std -1 is negative"),
+    "a negative deviation": (lambda: tx.random.normal(0, -1, (2,)), "normal: std is -1"),
     "bounds in the wrong order": (lambda: tx.random.uniform(1, 0), "uniform: low 1 is above high 0"),
     "too many elements to keep": (lambda: tx.topk(x, 5), "topk: k is 5 | 3 elements"),
     "a tensor for a function": (lambda: tx.grad(x), "grad: the function is a Tensor of shape (2, 3) and dtype float64"),  # type: ignore[arg-type]
@@ -152,8 +152,8 @@ VALUES: dict[str, tuple[Call, str]] = {
     "a set of sizes": (lambda: tx.zeros({2, 3}), "zeros: expected integers, not {2, 3}"),  # type: ignore[arg-type]
     "nothing as a shape": (lambda: tx.zeros(None), "zeros: expected integers, not None"),  # type: ignore[arg-type]
     "sizes that do not multiply out": (lambda: x.reshape(4, 2), "reshape: | 6 elements | (4, 2) has 8"),
-    "a name as an index": (lambda: x["a"], "indexing: indices are integers or booleans, not 'a'"),
-    "a set as an index": (lambda: x[{1}], "indexing: indices are integers or booleans, not {1}"),
+    "a name as an index": (lambda: x["a"], "indexing: indices must be integers or booleans, not 'a'"),
+    "a set as an index": (lambda: x[{1}], "indexing: indices must be integers or booleans, not {1}"),
     "a float as an index": (lambda: x[1.0], "indexing: | float64 like 1.0"),
     "an index past the end": (lambda: x[5], "index 5 is out of range for axis 0 with size 2"),
     "too many indices": (lambda: x[0, 0, 0], "too many indices: 3 | 2 axes"),
@@ -165,12 +165,15 @@ VALUES: dict[str, tuple[Call, str]] = {
     "complex numbers into integers": (lambda: i.__setitem__(0, 1j), "assignment: complex128 as int64 | tx.real(x)"),
     "an integer to a negative power": (lambda: tx.pow(i, -1), "pow: | -1 | x.astype(tx.float64)"),
     "a write to shared elements": (lambda: tx.broadcast_to(a, (2, 3)).__iadd__(1), "read-only | assign one number | copy()"),
-    "an array for out": (lambda: tx.exp(x, out=np.zeros((2, 3))), "exp: out is a tensor, not ndarray | copy=False"),  # type: ignore[arg-type]
+    "an array for out": (lambda: tx.exp(x, out=np.zeros((2, 3))), "exp: out must be a tensor, not ndarray | copy=False"),  # type: ignore[arg-type]
     "an out of another shape": (lambda: tx.exp(x, out=tx.zeros(3)), "exp: out has shape (3,) | (2, 3)"),
     "a matrix that is not square": (lambda: tx.linalg.inv(x), "inv: | (2, 3) are not square"),
     "a singular matrix": (lambda: tx.linalg.inv(tx.zeros((2, 2))), "inv: | singular | tx.linalg.pinv"),
     "eye of a large tensor": (lambda: tx.eye(big), "eye: | a Tensor of shape (100, 100)"),  # type: ignore[arg-type]
-    "a large tensor as an axis": (lambda: x.sum(axis=big), "sum: axes are integers, not a Tensor of shape (100, 100) and dtype float64"),  # type: ignore[arg-type]
+    "a large tensor as an axis": (
+        lambda: x.sum(axis=big),
+        "sum: axes must be integers, not a Tensor of shape (100, 100) and dtype float64",
+    ),  # type: ignore[arg-type]
     **{
         f"show.{name} of a list": (
             lambda name=name: getattr(tx.show, name)(*([[1, 2]] * (2 if name == "views" else 1))),

@@ -92,7 +92,7 @@ class TestReferencesAreCounted:
             assert ownership.find_externally_owned(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-    def test_any_reference_to_a_node_is_noticed(self, hold: Callable[[Any], object]) -> None:
+    def test_any_reference_to_a_node_counts_as_an_owner(self, hold: Callable[[Any], object]) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(30):
             references = hold(storage.node), hold(nodes[1])
@@ -103,7 +103,7 @@ class TestReferencesAreCounted:
             assert ownership.find_externally_owned(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-    def test_any_reference_to_a_buffer_is_noticed(self, hold: Callable[[Any], object]) -> None:
+    def test_any_reference_to_a_buffer_counts_as_an_owner(self, hold: Callable[[Any], object]) -> None:
         storage, node = Storage(fresh()), fresh()
         for _ in range(30):
             references = hold(storage.node.buffer), hold(node.buffer)
@@ -118,7 +118,7 @@ class TestReferencesAreCounted:
         assert ownership.find_externally_owned(nodes, [0], [1]) == {0}
         del recipe
 
-    def test_reference_of_another_thread_is_noticed(self) -> None:
+    def test_reference_of_another_thread_counts_as_an_owner(self) -> None:
         storage, waiting, done = Storage(fresh()), threading.Event(), threading.Event()
 
         def hold(node: Node) -> None:
@@ -165,7 +165,7 @@ class TestWritesAreInPlace:
     def matrix(self) -> Tensor:
         return tx.asarray(np.arange(24.0).reshape(4, 6))
 
-    def test_copy_of_a_row_to_another(self) -> None:
+    def test_copy_of_a_row_to_another_is_in_place(self) -> None:
         x = self.matrix()
         before = address(x)
         for _ in range(20):
@@ -174,7 +174,7 @@ class TestWritesAreInPlace:
             assert address(x) == before
         assert x[0].tolist() == [6, 8, 8, 9, 10, 11]
 
-    def test_write_of_a_row_computed_from_the_row_before(self) -> None:
+    def test_write_of_a_row_computed_from_the_row_before_is_in_place(self) -> None:
         x = self.matrix()
         before = address(x)
         for t in range(3):
@@ -183,7 +183,7 @@ class TestWritesAreInPlace:
         assert x[3].tolist() == [1.75 + k / 8 for k in range(6)]
 
     @pytest.mark.usefixtures("plain")
-    def test_writes_of_scalars_and_slices(self) -> None:
+    def test_writes_of_scalars_and_slices_are_in_place(self) -> None:
         x = self.matrix()
         before = address(x)
         x[1:3] = 5

@@ -112,7 +112,7 @@ def test_digits_equal_the_published_data_set() -> None:
     assert [counts[digit] for digit in range(10)] == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 
 
-def test_digits_name_their_source_and_licence() -> None:
+def test_readme_of_digits_names_source_licences_and_checksum() -> None:
     readme = (DIGITS.parent / "README.md").read_text(encoding="utf-8")
     for fact in ("Alpaydin", "Kaynak", "10.24432/C50P49", "CC BY 4.0", "BSD-3-Clause", DIGITS_SHA256):
         assert fact in readme

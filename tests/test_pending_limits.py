@@ -74,7 +74,7 @@ def test_splitting_a_graph_keeps_no_reference_to_its_nodes(is_wide: bool, monkey
 class TestOperationCount:
     """A graph is not a tree: an operand that is used twice is one operation."""
 
-    def test_counts_an_operand_used_twice_once(self) -> None:
+    def test_operation_count_counts_an_operand_used_twice_once(self) -> None:
         x = tx.ones(4)
         for _ in range(MAX_PENDING_NODES - 1):
             x = x + x
@@ -82,14 +82,14 @@ class TestOperationCount:
         x = x + x
         assert x.storage.node.graph_node_count < MAX_PENDING_NODES
 
-    def test_is_at_least_the_pending_nodes_of_repeated_layer_norms(self) -> None:
+    def test_operation_count_is_at_least_the_pending_nodes_of_repeated_layer_norms(self) -> None:
         x = make_large(8 * 40 * 50).reshape(40, 50)
         for _ in range(6):
             x = (x - x.mean(axis=1, keepdims=True)) / tx.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
         assert is_pending(x)
         assert len(collect_pending([x.storage.node])) <= x.storage.node.graph_node_count <= MAX_PENDING_NODES
 
-    def test_stays_bounded_while_other_tensors_are_made(self) -> None:
+    def test_operation_count_stays_bounded_while_other_tensors_are_made(self) -> None:
         x, other_tensors = tx.ones(4), []
         for k in range(MAX_PENDING_NODES - 20):
             x = x * 0.5 + x if k % 2 else x + x
@@ -97,13 +97,13 @@ class TestOperationCount:
             assert x.storage.node.graph_node_count <= MAX_PENDING_NODES
         assert len(other_tensors) == MAX_PENDING_NODES - 20
 
-    def test_ignores_nodes_made_between_an_operand_and_its_reader(self) -> None:
+    def test_operation_count_ignores_nodes_made_between_an_operand_and_its_reader(self) -> None:
         old = tx.ones(4) + 1
         for _ in range(10 * MAX_PENDING_NODES):
             tx.ones(2)
         assert (old * 2).storage.node.graph_node_count == 3 and is_pending(old * 2)
 
-    def test_does_not_limit_a_long_function_traced_by_map(self) -> None:
+    def test_operation_count_does_not_limit_a_long_function_traced_by_map(self) -> None:
         def add_many(x: Tensor) -> Tensor:
             for _ in range(3 * MAX_PENDING_NODES):
                 x = x + 1
@@ -114,7 +114,7 @@ class TestOperationCount:
 
 class TestEarlyComputation:
     @pytest.mark.parametrize("steps", range(MAX_PENDING_NODES // 2 - 8, MAX_PENDING_NODES // 2 + 2))
-    def test_stores_no_broadcast_of_a_distance_at_any_step(self, steps: int) -> None:
+    def test_early_computation_stores_no_broadcast_of_a_distance_at_any_step(self, steps: int) -> None:
         """The limit falls on each operation in turn, on the broadcast too."""
         n, d = 150, 40
         y = tx.asarray(np.linspace(0, 1, n * d).reshape(n, d))
@@ -125,7 +125,7 @@ class TestEarlyComputation:
         packed = 3 * 8 * n * d * tx.num_threads()
         assert tx.memory().peak - before < 4 * 8 * n * d + 2 * distances.nbytes + packed < 8 * n * n * d // 4
 
-    def test_stores_no_broadcast_of_min_plus_products(self) -> None:
+    def test_early_computation_stores_no_broadcast_of_min_plus_products(self) -> None:
         n = 60
         array = np.random.default_rng(0).random((n, n))
         x, expected = tx.asarray(array), array
@@ -138,14 +138,14 @@ class TestEarlyComputation:
             expected = (expected[:, :, None] + expected[None]).min(axis=1)
         assert np.array_equal(x.to_numpy(), expected)
 
-    def test_is_right_for_rows_written_one_by_one(self) -> None:
+    def test_early_computation_is_right_for_rows_written_one_by_one(self) -> None:
         rows = [make_large(8 * 1000) for _ in range(MAX_PENDING_NODES // 2)]
         x = tx.empty((len(rows), 1000))
         for k, row in enumerate(rows):
             x[k] = row * k
         assert x.sum(axis=1).tolist() == [1000.0 * k for k in range(len(rows))]
 
-    def test_bounds_a_graph_in_which_every_operation_is_broadcast(self) -> None:
+    def test_early_computation_bounds_a_graph_in_which_every_operation_is_broadcast(self) -> None:
         x, y = tx.ones((30, 1)).realize(), tx.ones(30).realize()
         z = x + y
         for _ in range(5 * MAX_PENDING_NODES):
@@ -166,7 +166,7 @@ class TestSmallPendingResults:
             lambda x: tx.exp(x).sum().astype(tx.float32),
         ],
     )
-    def test_are_computed_before_their_large_operands_fill_memory(self, small: Callable[[Tensor], Tensor]) -> None:
+    def test_small_pending_results_are_computed_before_their_large_operands_fill_memory(self, small: Callable[[Tensor], Tensor]) -> None:
         expected = small(make_large()).item() if small(make_large()).size == 1 else small(make_large())[0].item()
         start, results = tx.memory(reset_peak=True).in_use, []
         for _ in range(30):
@@ -175,14 +175,14 @@ class TestSmallPendingResults:
         assert tx.memory().waiting <= 3 * 8 * MiB
         assert all(t.reshape(-1)[0].item() == expected for t in results)
 
-    def test_of_a_running_total_free_their_large_operands(self) -> None:
+    def test_small_pending_results_of_a_running_total_free_their_large_operands(self) -> None:
         start, total = tx.memory(reset_peak=True).in_use, tx.zeros(())
         for _ in range(30):
             total += make_large().sum()
         assert tx.memory().peak - start < 5 * 8 * MiB
         assert total.item() == 30 * MiB
 
-    def test_free_memory_that_numpy_owns(self) -> None:
+    def test_small_pending_results_free_memory_that_numpy_owns(self) -> None:
         alive: list[object] = []
 
         class Owner(np.ndarray):  # type: ignore[type-arg]
@@ -201,7 +201,7 @@ class TestSmallPendingResults:
         assert len(alive) < 6
         assert [t.item() for t in results] == [MiB] * 30
 
-    def test_stay_pending_if_their_operands_are_referenced_elsewhere(self) -> None:
+    def test_small_pending_results_stay_pending_if_their_operands_are_referenced_elsewhere(self) -> None:
         operands = [make_large() for _ in range(4)]
         means = [x.mean() for x in operands]
         for _ in range(10):
@@ -214,7 +214,7 @@ class TestSmallPendingResults:
             make_large().sum().item()
         assert all(map(is_pending, doubled)) and all(map(is_pending, sums))  # computing the sums sets nothing free
 
-    def test_with_an_error_raise_it_only_when_they_are_read(self) -> None:
+    def test_small_pending_results_with_an_error_raise_it_only_when_they_are_read(self) -> None:
         index = tx.asarray([5000]).realize() + (1 << 40)
         wrong = make_large()[index].sum()
         for _ in range(10):
@@ -222,7 +222,7 @@ class TestSmallPendingResults:
         with pytest.raises(IndexError, match="1099511632776 is out of range"):
             wrong.item()
 
-    def test_are_computed_by_release_memory_which_lowers_waiting_bytes(self) -> None:
+    def test_small_pending_results_are_computed_by_release_memory_which_lowers_waiting_bytes(self) -> None:
         start = tx.memory().waiting
         x, y = make_large(), make_large()
         mean, double = x.mean(), y * 2
@@ -233,7 +233,7 @@ class TestSmallPendingResults:
         assert tx.memory().waiting == start + 8 * MiB and tx.memory().pooled < MiB
         assert double[0].item() == 2.0 and tx.memory().waiting == start
 
-    def test_that_are_deallocated_leave_the_list_of_waiting_results(self) -> None:
+    def test_small_pending_results_that_are_deallocated_leave_the_list_of_waiting_results(self) -> None:
         x = make_large()
         for _ in range(2000):
             x.sum()

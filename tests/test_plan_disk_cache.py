@@ -120,33 +120,33 @@ def folder(tmp_path: Path) -> Path:
 
 
 class TestSecondProcess:
-    def test_reads_all_plans_from_disk_and_gives_equal_bits(self, folder: Path) -> None:
+    def test_second_process_reads_all_plans_from_disk_and_gives_equal_bits(self, folder: Path) -> None:
         first, second = run(folder), run(folder)
         assert first[3] and first[1] > 0
         assert second[0] == first[0]
         assert second[1:] == (0, first[1] + first[2], False)
 
-    def test_finds_as_many_size_generic_rules_as_the_first_process(self, folder: Path) -> None:
+    def test_second_process_finds_as_many_size_generic_rules_as_the_first_process(self, folder: Path) -> None:
         """The plans for the first sizes come from disk, with kernels of which only the facts are stored."""
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": "1", "TENXOR_NUM_THREADS": "1"}
         first, second = ([int(n) for n in python("-c", RULES_PROGRAM, env=env).stdout.split()] for _ in range(2))
         assert first[:2] == second[:2] and first[1] > 0
         assert first[2] > 0 and second[2] == 0
 
-    def test_plans_again_with_another_thread_count_or_in_debug_mode(self, folder: Path) -> None:
+    def test_second_process_plans_again_with_another_thread_count_or_in_debug_mode(self, folder: Path) -> None:
         first = run(folder, TENXOR_NUM_THREADS="1")
         assert run(folder, TENXOR_NUM_THREADS="1")[3] is False
         for environment in ({"TENXOR_NUM_THREADS": "3"}, {"TENXOR_NUM_THREADS": "1", "TENXOR_DEBUG": "1"}):
             again = run(folder, **environment)
             assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_reads_plans_of_writes_gathers_scans_and_blockwise_kernels(self, folder: Path) -> None:
+    def test_second_process_reads_plans_of_writes_gathers_scans_and_blockwise_kernels(self, folder: Path) -> None:
         first = run(folder, "and written")
         again = run(folder, "and written")
         assert (again[0], again[1], again[3]) == (first[0], 0, False)
 
     @pytest.mark.parametrize("fast_path", ["0", "1"])
-    def test_reads_generic_plans_for_sizes_that_are_new(self, folder: Path, fast_path: str) -> None:
+    def test_second_process_reads_generic_plans_for_sizes_that_are_new(self, folder: Path, fast_path: str) -> None:
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": fast_path, "TENXOR_NUM_THREADS": "1"}
 
         def run(*sizes: int) -> list[int]:
@@ -160,14 +160,14 @@ class TestSecondProcess:
         assert run(45, 46)[0], "without the kernels"
 
     @pytest.mark.parametrize("fast_path", ["0", "", "1"])
-    def test_reads_all_plans_of_training_steps(self, folder: Path, fast_path: str) -> None:
+    def test_second_process_reads_all_plans_of_training_steps(self, folder: Path, fast_path: str) -> None:
         """Most of these plans are for derivatives, which no table lists."""
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": fast_path}
         first, second = (parse_output(python("-c", TRAINING_PROGRAM, env=env).stdout) for _ in range(2))
         assert first[3] and first[1] > 0
         assert (second[0], second[1], second[3]) == (first[0], 0, False)
 
-    def test_plans_again_if_the_files_are_damaged(self, folder: Path) -> None:
+    def test_second_process_plans_again_if_the_files_are_damaged(self, folder: Path) -> None:
         first = run(folder)
         damaged = 0
         for path in folder.iterdir():
@@ -179,7 +179,7 @@ class TestSecondProcess:
         again = run(folder)
         assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_plans_again_if_kernel_files_are_deleted(self, folder: Path) -> None:
+    def test_second_process_plans_again_if_kernel_files_are_deleted(self, folder: Path) -> None:
         first = run(folder)
         for path in folder.iterdir():
             if IMAGE_MAGIC in path.read_bytes()[:100]:
@@ -187,7 +187,7 @@ class TestSecondProcess:
         again = run(folder)
         assert (again[0], again[1], again[3]) == (first[0], first[1], True)
 
-    def test_writes_no_files_with_the_interpreter_back_end(self, folder: Path) -> None:
+    def test_second_process_writes_no_files_with_the_interpreter_back_end(self, folder: Path) -> None:
         bits, compiled, loaded, planned = run(folder, TENXOR_BACKEND="interpreter")
         assert planned and bits and not list(folder.iterdir()) and (compiled, loaded) != (-1, -1)
 
@@ -199,14 +199,14 @@ def pattern_of(x: tx.Tensor) -> GraphSignature:
 class TestStructureKeys:
     """Two patterns have equal keys exactly if the planner makes the same plan for them."""
 
-    def test_equal_for_graphs_of_equal_structure(self) -> None:
+    def test_structure_keys_are_equal_for_graphs_of_equal_structure(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A + 1)
         assert (
             plan_disk_cache.encode_graph_key(pattern_of(a * 2 + b)) == plan_disk_cache.encode_graph_key(pattern_of(b * 3 + a)) is not None
         )
 
     @pytest.mark.usefixtures("plain")
-    def test_equal_only_for_identical_pattern_keys_and_structures(self) -> None:
+    def test_structure_keys_are_equal_only_for_identical_pattern_keys_and_structures(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A + 1)
         c, where = tx.asarray(A[:, :60].copy()), tx.asarray([2, 0, 5])
 
@@ -245,7 +245,7 @@ class TestStructureKeys:
         for k, structure in enumerate(structures):
             assert [text == structure_texts[k] for text in structure_texts] == [other_key == structure for other_key in structures]
 
-    def test_user_functions_are_told_apart_by_their_formulas(self) -> None:
+    def test_structure_keys_distinguish_user_functions_by_their_formulas(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A.astype(np.float32))
 
         def text(function: Callable[[tx.Tensor], tx.Tensor], x: tx.Tensor = a) -> str | None:
@@ -255,7 +255,7 @@ class TestStructureKeys:
         assert None not in keys and len(set(keys)) == len(keys)
         assert text(lambda y: 1 + y * y) not in keys[1:] and text(lambda y: y * y + 1) == keys[0]
 
-    def test_list_indices_are_told_apart_by_where_their_runs_end(self) -> None:
+    def test_structure_keys_distinguish_list_indices_by_the_ends_of_their_runs(self) -> None:
         """The key is not the repr, which abbreviates a long table."""
         x = tx.asarray(A)
         lists = [[2, 0, 5], [59, *range(59)], [58, 59, *range(58)], [*range(30), 31, *range(31, 60)], [*range(30), 29, *range(31, 60)]]
@@ -273,7 +273,7 @@ class TestStructureKeys:
             lambda a: (a * 1j).cumprod(),
         ],
     )
-    def test_none_for_operations_that_cannot_be_stored(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    def test_structure_keys_are_none_for_operations_that_cannot_be_stored(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
         assert plan_disk_cache.encode_graph_key(pattern_of(make(tx.asarray(A)))) is None
 
 
@@ -343,7 +343,7 @@ class TestPlanOnDisk:
             assert (facts.contraction and facts.contraction.symmetric_pairs) == (kernel.contraction and kernel.contraction.symmetric_pairs)
             assert kernel.split_axis < 0 or facts.choose_grain(plan.target.thread_limits) == kernel.choose_grain(plan.target.thread_limits)
 
-    def test_equals_the_plan_that_was_written(self) -> None:
+    def test_plan_on_disk_equals_the_plan_that_was_written(self) -> None:
         a, where = tx.asarray(A), tx.asarray([2, 0, 5])
         in_part, added, updated = a * 2, a * 2, a * 2
         in_part[1:, ::2] = in_part[:-1, ::2]
@@ -355,26 +355,26 @@ class TestPlanOnDisk:
             assert again is not None
             self.assert_alike(plan, again)
 
-    def test_equals_the_written_plan_of_a_blockwise_kernel(self) -> None:
+    def test_plan_on_disk_equals_the_written_plan_of_a_blockwise_kernel(self) -> None:
         q, k, v = (tx.asarray(np.linspace(-1, 1, 2 * 600 * 16).reshape(2, 600, 16)) * n for n in (1.0, 2.0, 3.0))
         x = tx.softmax(q @ k.mT, axis=-1) @ v
         plan, again = self.write_and_read(x)
         assert again is not None and any([isinstance(step.kernel_call, BlockwiseCall) for step in plan.steps])
         self.assert_alike(plan, again)
 
-    def test_equals_the_written_plan_of_reads_through_index_runs(self) -> None:
+    def test_plan_on_disk_equals_the_written_plan_of_reads_through_index_runs(self) -> None:
         plan, again = self.write_and_read(tx.asarray(A).oindex[[59, *range(59)], [68, 69, *range(68)]] * 2)
         assert again is not None
         self.assert_alike(plan, again)
 
-    def test_keeps_small_offset_tables_of_kernels(self) -> None:
+    def test_plan_on_disk_keeps_small_offset_tables_of_kernels(self) -> None:
         images, weights = tx.asarray(np.linspace(-1, 1, 2 * 3 * 144).reshape(2, 3, 12, 12)), tx.ones((8, 3, 3, 3))
         plan, again = self.write_and_read(tx.conv2d(images, weights))
         tables = [table for step in plan.steps for table in step.kernel_call.tables if step.kernel_call is not None]  # type: ignore[union-attr]
         assert again is not None and tables
         self.assert_alike(plan, again)
 
-    def test_is_not_read_with_another_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_plan_on_disk_is_not_read_with_another_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
         assert self.write_and_read(x)[1] is not None
         for module, name, replacement in ((compiler, "__version__", "0"), (compiler, "get_planner_hashes", lambda: "others")):
@@ -387,13 +387,13 @@ class TestPlanOnDisk:
             assert plan_disk_cache.load_plan(pattern_of(x)) is None
         assert plan_disk_cache.load_plan(pattern_of(x)) is not None
 
-    def test_is_written_only_below_the_limit_per_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_plan_on_disk_is_written_only_below_the_limit_per_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
         assert self.write_and_read(x)[1] is not None
         monkeypatch.setattr(plan_disk_cache, "_lookup_count", plan_disk_cache.MAX_LOOKUPS)
         assert self.write_and_read(x)[1] is None
 
-    def test_is_not_written_for_arbitrary_list_indices(self) -> None:
+    def test_plan_on_disk_is_not_written_for_arbitrary_list_indices(self) -> None:
         assert self.write_and_read(tx.asarray(A).oindex[PERMUTATION] + 1)[1] is None
 
     @pytest.mark.usefixtures("plain")
@@ -421,7 +421,7 @@ class TestPlanOnDisk:
                     self.assert_alike(again.instantiate(match), make_plan(pattern_of_n))
             assert again.evaluate(*numbers) is not None
 
-    def test_adds_no_kernel_without_a_body_to_the_back_end(self) -> None:
+    def test_plan_on_disk_adds_no_kernel_without_a_body_to_the_back_end(self) -> None:
         x = tx.asarray(A) * 2
         _, again = self.write_and_read(x)
         assert again is not None and all(hasattr(kernel, "body") for kernel in backend().kernels)

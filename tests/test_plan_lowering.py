@@ -34,14 +34,14 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 
 
 class TestLoweredOnce:
-    def test_many_roots_of_equal_structure(self, lowered: list[Node]) -> None:
+    def test_many_roots_of_equal_structure_are_lowered_once(self, lowered: list[Node]) -> None:
         x = tx.asarray([float(n) for n in range(11)])
         results = [x * float(k) + 1 for k in range(50)]
         tx.realize(*results)
         assert len(lowered) == 1
         assert [t.tolist() for t in results] == [[n * k + 1.0 for n in range(11)] for k in range(50)]
 
-    def test_equal_kernels_of_a_long_chain(self, lowered: list[Node]) -> None:
+    def test_equal_kernels_of_a_long_chain_are_lowered_once(self, lowered: list[Node]) -> None:
         expected = np.array([0.25 + 0.5j, -0.5 + 0.125j])
         result = tx.asarray(expected)
         for _ in range(30):
@@ -49,7 +49,7 @@ class TestLoweredOnce:
         assert np.allclose(np.asarray(result), expected, rtol=1e-9)
         assert len(lowered) == 2  # the first reads what is in memory
 
-    def test_views_with_other_offsets(self, lowered: list[Node]) -> None:
+    def test_views_with_other_offsets_are_lowered_once(self, lowered: list[Node]) -> None:
         array = np.arange(600.0).reshape(30, 20)
         m = tx.asarray(array)
         results = [m[k, 2:17:3] - m[29 - k, 4:9] for k in range(10)]
@@ -58,7 +58,7 @@ class TestLoweredOnce:
         for k, t in enumerate(results):
             assert t.tolist() == (array[k, 2:17:3] - array[29 - k, 4:9]).tolist()
 
-    def test_equal_kernels_in_later_plans(self, lowered: list[Node]) -> None:
+    def test_equal_kernels_in_later_plans_are_lowered_once(self, lowered: list[Node]) -> None:
         array = np.array([0.25 + 0.5j, -0.5 + 0.125j, 1.5 - 2j])
         x = tx.asarray(array).realize()
         first_result, counts = tx.acos(x).realize(), [len(lowered)]
@@ -85,7 +85,7 @@ class TestLoweredSeparately:
             lambda x, y: (y - x).sum(),
         ],
     )
-    def test_two_kernels_that_differ(self, other: Callable[[Tensor, Tensor], Tensor], lowered: list[Node]) -> None:
+    def test_two_kernels_that_differ_are_lowered_separately(self, other: Callable[[Tensor, Tensor], Tensor], lowered: list[Node]) -> None:
         x, y = tx.asarray([1.0, 2.0, 4.0]).realize(), tx.asarray([7.0, 5.0, 6.0]).realize()
         first, second = x - y, other(x, y)
         tx.realize(first, second)
@@ -93,7 +93,7 @@ class TestLoweredSeparately:
         assert first.tolist() == [-6.0, -3.0, -2.0]
         assert np.array_equal(np.asarray(second), np.asarray(other(x, y)))
 
-    def test_one_scalar_read_twice_and_two_scalars(self, lowered: list[Node]) -> None:
+    def test_one_scalar_read_twice_and_two_scalars_are_lowered_separately(self, lowered: list[Node]) -> None:
         x = tx.asarray([1.0, 2.0]).realize()
         two, three = tx.asarray(2.0).realize(), tx.asarray(3.0).realize()
         results = [x * two + two, x * two + three, x * three + three]

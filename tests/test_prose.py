@@ -97,19 +97,19 @@ def test_prose_of_a_folder_stays_below_its_ceilings(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", sorted(CEILINGS))
-def test_ceilings_follow_the_figures_down(folder: str) -> None:
+def test_ceilings_of_prose_figures_are_lowered_with_the_figures(folder: str) -> None:
     prose, (words, names, openings) = figures_of(folder), CEILINGS[folder]
     assert words - prose.prose_percent <= SLACK, f"lower the ceiling of {folder} to {prose.prose_percent:.1f}"
     assert names - prose.names_percent <= SLACK, f"lower the ceiling of {folder} to {prose.names_percent:.1f}"
     assert openings == len(prose.bad_openings), f"lower the ceiling of {folder} to {len(prose.bad_openings)}"
 
 
-def test_prose_seldom_says_what() -> None:
+def test_prose_seldom_contains_the_word_what() -> None:
     words, whats = (sum(getattr(prose, count) for prose in map(figures_of, FOLDERS)) for count in ("words", "whats"))
     assert MAX_WHATS - 0.5 <= 1000 * whats / words <= MAX_WHATS
 
 
-def test_vague_names_do_not_spread() -> None:
+def test_bindings_of_vague_names_do_not_increase() -> None:
     bindings = sum((prose.bindings for prose in map(figures_of, FOLDERS)), Counter[str]())
     assert {name: bindings[name] for name in MAX_BINDINGS} == MAX_BINDINGS, "name the thing; where a count has gone down, lower it here"
 

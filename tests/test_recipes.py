@@ -133,7 +133,7 @@ def test_large_offset_tables_are_freed_after_use() -> None:
     assert len(form_module._layout_keys) - forms <= 4
 
 
-def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_of_layout_keys_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for cache, most in ((form_module._layout_keys, 30), (node_module._recipes, 40)):
         cache.clear()
         monkeypatch.setattr(cache, "max_entries", most)

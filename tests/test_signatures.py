@@ -86,7 +86,7 @@ def test_annotations_of_a_public_function_can_be_resolved(name: str) -> None:
     assert get_type_hints(PUBLIC_FUNCTIONS[name])
 
 
-def test_names_in_the_tables_of_exceptions_exist() -> None:
+def test_names_exempt_from_signature_tests_exist() -> None:
     assert {*ANYTHING, *VARIADIC} <= PUBLIC_FUNCTIONS.keys()
 
 

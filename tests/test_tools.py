@@ -33,12 +33,12 @@ def compare(new: str, old: str = SOURCE) -> tuple[list[str], set[tuple[str, str,
     return faults, {tuple(rename) for rename in visible}
 
 
-def test_docstrings_and_comments_may_change() -> None:
+def test_compare_code_allows_changes_of_docstrings_and_comments() -> None:
     new = SOURCE.replace("Add numbers.", "Return sums.").replace("with `start` first", "The start counts.")
     assert compare(new) == ([], set())
 
 
-def test_local_variables_and_parameters_may_be_renamed_in_their_scope() -> None:
+def test_compare_code_allows_renames_of_local_variables_in_their_scope() -> None:
     assert compare(SOURCE.replace("found", "result")) == ([], set())
 
 
@@ -52,7 +52,7 @@ def test_local_variables_and_parameters_may_be_renamed_in_their_scope() -> None:
         ("vars()", "dir()", "a builtin and another name: vars, dir"),
     ],
 )
-def test_other_changes_are_faults(old: str, new: str, fault: str) -> None:
+def test_compare_code_reports_other_changes_as_faults(old: str, new: str, fault: str) -> None:
     faults, _ = compare(SOURCE.replace(old, new))
     assert len(faults) == 1 and fault in faults[0]
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 counts: dict[str, float] = dict.fromkeys(
     (
-        *("results_by_plan", "plans_in_memory", "plans_generic", "plans_shipped", "plans_from_disk", "plans_made"),
+        *("results_by_plan", "requests_deferred", "plans_in_memory", "plans_generic", "plans_shipped", "plans_from_disk", "plans_made"),
         *("planner_seconds", "llvm_seconds"),
     ),
     0,

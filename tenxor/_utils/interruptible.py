@@ -140,7 +140,9 @@ def _await_result(work: _WorkerCall[T], stop: Callable[[], object], *, must_fini
         started.extend(map(start_new_thread, (wrap_untraced(partial(work.execute, work.make_token())),), ((),)))
         while not work.done_lock.acquire(timeout=GC_INTERVAL_S):
             if not (work.is_running or work.is_done):
-                raise MemoryError("tenxor: a thread found no memory to begin with")
+                raise MemoryError(
+                    "tenxor: a worker thread ended before it began its work, for lack of memory; free some memory and call again"
+                )
             gc.collect(1)
     except BaseException as error:
         if not started and isinstance(error, RuntimeError):  # the system's limit of threads is reached

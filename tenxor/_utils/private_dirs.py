@@ -98,7 +98,7 @@ class PrivateDir:
             status = os.fstat(descriptor)
             _check_status(status, stat.S_IFREG)
             if path_status is not None and not os.path.samestat(path_status, status):
-                raise UntrustedPathError("was exchanged while it was opened")
+                raise UntrustedPathError("was replaced while it was opened")
             if status.st_size > max_bytes:
                 raise UntrustedPathError(f"is larger than {max_bytes:,} bytes")
             chunks = []
@@ -172,10 +172,10 @@ def _check_status(status: os.stat_result, kind: int) -> None:
     `kind` is `stat.S_IFREG` or `stat.S_IFDIR`. On systems without numeric users, such as Windows, only the kind is checked.
     """
     if stat.S_IFMT(status.st_mode) != kind:
-        raise UntrustedPathError("is a symbolic link" if stat.S_ISLNK(status.st_mode) else f"is no {_KINDS[kind]}")
+        raise UntrustedPathError("is a symbolic link" if stat.S_ISLNK(status.st_mode) else f"is not a {_KINDS[kind]}")
     if not hasattr(os, "geteuid"):
         return
     if status.st_uid != os.geteuid():
         raise UntrustedPathError(f"belongs to another user (number {status.st_uid})")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UntrustedPathError(f"may be written by others (mode {stat.S_IMODE(status.st_mode):04o})")
+        raise UntrustedPathError(f"can be written by other users (mode {stat.S_IMODE(status.st_mode):04o})")

@@ -164,7 +164,7 @@ def map_executable(nbytes: int, code_bytes: int, content: Callable[[int], bytes 
     space.write(content(address))
     run = mmap.PROT_READ | mmap.PROT_EXEC
     if _process_library().mprotect(ctypes.c_void_p(address), ctypes.c_size_t(code_bytes), run):
-        raise OSError("memory cannot be made runnable")
+        raise OSError("memory cannot be made executable")
     return space
 
 

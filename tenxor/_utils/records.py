@@ -117,7 +117,7 @@ else:
             fields = tuple(types)
             defaults = {field: namespace[field] for field in fields if field in namespace}
             if fields[len(fields) - len(defaults) :] != tuple(defaults):
-                raise TypeError(f"{name}: fields with a default are the last ones")
+                raise TypeError(f"{name}: fields with a default must be the last ones")
             getters = {field: _tuplegetter(k, f"Alias for field number {k}") for k, field in enumerate(fields)}
             attributes = {
                 "_fields": fields,

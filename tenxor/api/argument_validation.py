@@ -72,7 +72,7 @@ _ARGUMENT_TYPES: dict[str, ArgumentType] = {
     "tuple[Tensor, Tensor]": ArgumentType(lambda x: _sequence_of(_ARGUMENT_TYPES["Tensor"].accepts)(x) and len(x) == 2, "two tensors"),
     "Callable": ArgumentType(callable, "a function"),
     "Mapping": ArgumentType(lambda x: isinstance(x, Mapping), "a dict"),
-    "Iterable": ArgumentType(_is_iterable, "a list, or what else can be walked"),
+    "Iterable": ArgumentType(_is_iterable, "a list or another iterable"),
     "Sequence": ArgumentType(_is_sequence, "a list or a tuple"),
     **dict.fromkeys(("FilePath", "FolderPath"), ArgumentType(lambda x: isinstance(x, (str, os.PathLike)), "a path")),
 }
@@ -106,7 +106,7 @@ def check_argument(op: str, name: str, value: Any, annotation: str) -> None:
         except Exception:  # a foreign object may raise anything from a predicate
             pass
         words.append(member_kind.description)
-    raise ArgumentError(f"{op}: {name} is {' or '.join(words)}, not {describe_with_type(value)}")
+    raise ArgumentError(f"{op}: {name} must be {' or '.join(words)}, not {describe_with_type(value)}")
 
 
 def check_fields(op: str, state: Any, /, **annotations: str) -> None:

@@ -116,7 +116,7 @@ def _attend(
     if scale is None:
         scale = 1 / sqrt(max(width, 1))
     elif not isinstance(scale, (int, float)):
-        raise ArgumentError(f"{_OP}: scale is a number, not {describe_value(scale)}")
+        raise ArgumentError(f"{_OP}: scale must be a number, not {describe_value(scale)}")
     if prod(batch) * length * count == 0:
         return zeros((*batch, length, v.shape[-1]), dtype=result_dtype)
 
@@ -137,7 +137,9 @@ def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, i
     """
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 3:
-            raise ShapeError(f"{_OP}: with enable_gqa the {name} has heads in axis -3; its shape is {t.shape}")
+            raise ShapeError(
+                f"{_OP}: the {name} has shape {t.shape}; with enable_gqa it must have at least 3 axes, with the heads on axis -3"
+            )
     heads, groups = query.shape[-3], key.shape[-3]
     if groups != value.shape[-3] or groups == 0 or heads % groups:
         raise ShapeError(
@@ -147,7 +149,7 @@ def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, i
     mask = None if attn_mask is None else asarray(attn_mask)
     if mask is not None and mask.ndim > 2:
         if mask.shape[-3] not in (1, heads):
-            raise ShapeError(f"{_OP}: attn_mask of shape {mask.shape} is not for {heads} heads")
+            raise ShapeError(f"{_OP}: attn_mask has shape {mask.shape}; its axis -3 must have size 1 or {heads}, the number of query heads")
         mask = mask.unflatten(-3, split if mask.shape[-3] == heads else (1, 1))
     output = scaled_dot_product_attention(
         query.unflatten(-3, split), key.expand_dims(-3), value.expand_dims(-3), mask, is_causal=is_causal, scale=scale
@@ -190,7 +192,9 @@ def _broadcast_mask(mask: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     A bool mask stays bool; a float mask is cast to `dtype`, the dtype of the scores. Raise DTypeError for an integer mask.
     """
     if mask.dtype.is_integer:
-        raise DTypeError(f"{_OP}: attn_mask has dtype {mask.dtype}; it is bool, True where a key takes part, or float, added to the scores")
+        raise DTypeError(
+            f"{_OP}: attn_mask has dtype {mask.dtype}; it must be bool, True where a key takes part, or float, added to the scores"
+        )
     try:
         mask = mask.expand(shape)
     except ShapeError:

@@ -228,8 +228,10 @@ def _nesting_depth(blocks: Any) -> int:
     depths = {_nesting_depth(item) for item in blocks}
     if len(depths) != 1:
         if not depths:
-            raise ArgumentError("block: a list is empty")
-        raise ArgumentError(f"block: lists are {min(depths)} and {max(depths)} deep; all are equally deep")
+            raise ArgumentError(
+                "block: one of the nested lists is empty; every list must hold at least one tensor or list; leave empty lists out"
+            )
+        raise ArgumentError(f"block: lists are {min(depths)} and {max(depths)} deep; all lists must be nested equally deep")
     return 1 + depths.pop()
 
 
@@ -280,7 +282,7 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
     axis_index = normalize_axis("array_split", axis, x.ndim)
     if isinstance(sections, int):
         if sections < 1:
-            raise ArgumentError(f"array_split: {sections} parts are none; give 1 or more")
+            raise ArgumentError(f"array_split: the number of parts is {sections}; it must be 1 or more")
         check_section_count("array_split", sections, x.shape[axis_index])
         size, longer_count = x.shape[axis_index] // sections, x.shape[axis_index] % sections
         sections = [k * size + min(k, longer_count) for k in range(1, sections)]

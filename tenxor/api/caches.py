@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .. import fastpath
 from .._utils.cache_registry import CacheRecord, clear_all, counts, registry
 from .._utils.exclude_user_code import exclude_user_code
 from .._utils.records import NamedTuple
@@ -21,7 +22,7 @@ class CacheInfo(NamedTuple):
     ----------
     name : str
         The name of the cache.
-    room : str
+    package : str
         The package within Tenxor that fills the cache.
     entries : int
         The number of entries.
@@ -40,7 +41,7 @@ class CacheInfo(NamedTuple):
     """
 
     name: str
-    room: str
+    package: str
     entries: int
     max_entries: int | None
     nbytes: int | None
@@ -82,7 +83,7 @@ def show_caches() -> CacheTable:
     Returns
     -------
     CacheTable
-        A tuple with a `CacheInfo` for each cache, sorted by room and name. The caches of modules that are not imported yet are missing.
+        A tuple with a `CacheInfo` for each cache, sorted by package and name. The caches of modules that are not imported yet are missing.
 
     See Also
     --------
@@ -100,19 +101,19 @@ def show_caches() -> CacheTable:
     >>> (tx.arange(3) + 1).tolist()
     [1, 2, 3]
     >>> plans = {cache.name: cache for cache in tx.show_caches()}["plans"]
-    >>> plans.room, plans.max_entries, plans.entry
+    >>> plans.package, plans.max_entries, plans.entry
     ('runtime', 4096, 'a plan, by graph signature')
     """
     backend()  # registers the disk cache
     infos = [_describe(record) for record in registry.copy()]
-    return CacheTable(sorted(infos, key=lambda info: (info.room, info.name)))
+    return CacheTable(sorted(infos, key=lambda info: (info.package, info.name)))
 
 
 def _describe(record: CacheRecord) -> CacheInfo:
     hits, misses = (None, None) if record.count_hits is None else record.count_hits()
     nbytes = None if record.count_bytes is None else record.count_bytes()
-    room = record.module.split(".")[1]
-    return CacheInfo(record.name, room, record.count_entries(), record.max_entries, nbytes, record.max_bytes, hits, misses, record.entry)
+    package = record.module.split(".")[1]
+    return CacheInfo(record.name, package, record.count_entries(), record.max_entries, nbytes, record.max_bytes, hits, misses, record.entry)
 
 
 def clear_caches(*, disk: bool = False) -> None:
@@ -153,8 +154,12 @@ class Stats(NamedTuple):
 
     Attributes
     ----------
+    results_on_fast_path : int
+        Results that the fast path computed.
     results_by_plan : int
-        Results computed by plans. Those of the fast path are not counted, as counting would take a part of their time.
+        Results computed by plans, most of them fused.
+    requests_deferred : int
+        Requests for values whose graph was computed one operation after the other, as its plan would not have paid so far.
     plans_in_memory : int
         Requests for a plan that found one for these sizes in memory.
     plans_generic : int
@@ -177,7 +182,9 @@ class Stats(NamedTuple):
         How often a cache reached its bound and dropped its entries.
     """
 
+    results_on_fast_path: int
     results_by_plan: int
+    requests_deferred: int
     plans_in_memory: int
     plans_generic: int
     plans_shipped: int
@@ -221,9 +228,11 @@ def stats(*, reset: bool = False) -> Stats:
     True
     """
     global _reset_values
+    fast_path = fastpath.fast_path
     compiled, loaded = backend().count_compilations()
     totals = {
         **counts,
+        "results_on_fast_path": 0 if fast_path is None else fast_path.result_count.value,
         "kernels_compiled": compiled,
         "kernels_loaded": loaded,
         "evictions": sum([record.evictions for record in registry.copy()]),

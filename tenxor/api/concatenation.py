@@ -334,7 +334,7 @@ def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> 
     for shape in dict.fromkeys(shapes):  # distinct shapes in order
         if len(shape) != len(first_shape):
             k = shapes.index(shape)
-            raise ShapeError(f"{op}: tensor {k} has shape {shape}, the first {first_shape}; all need as many axes")
+            raise ShapeError(f"{op}: tensor {k} has shape {shape}, the first {first_shape}; all must have the same number of axes")
         for a, (n, m) in enumerate(zip(shape, first_shape, strict=True)):
             if n != m and a != axis:
                 k = shapes.index(shape)

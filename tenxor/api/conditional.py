@@ -70,11 +70,12 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
     masks = [asarray(c) for c in conditions]
     if not masks or len(masks) != len(choices):
         raise ArgumentError(
-            f"select: {len(masks)} conditions and {len(choices)} choices; there is one choice for each condition, and one at least"
+            f"select: {len(masks)} conditions and {len(choices)} choices; there must be one choice for each condition, and at least one"
+            " condition"
         )
     for k, condition in enumerate(masks):
         if condition.dtype.kind != "bool":
-            raise DTypeError(f"select: condition {k} is {condition.dtype}; conditions are bool, as of x != 0")
+            raise DTypeError(f"select: condition {k} is {condition.dtype}; conditions must be bool, such as x != 0")
     options: list[Any] = [c if isinstance(c, (bool, int, float, complex)) else asarray(c) for c in (*choices, default)]
     selected = options[-1]
     for condition, choice in zip(masks[::-1], options[-2::-1], strict=True):
@@ -162,7 +163,7 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
         raise DTypeError(f"putmask: writes into a tensor, not {type(x).__name__}")
     mask_tensor = asarray(mask)
     if mask_tensor.shape != x.shape:
-        raise ShapeError(f"putmask: the mask has shape {mask_tensor.shape}, the tensor {x.shape}; they are equal")
+        raise ShapeError(f"putmask: the mask has shape {mask_tensor.shape}, the tensor {x.shape}; they must be equal")
     if x.size:
         x[...] = Tensor._compute(
             OPS["where"],
@@ -175,7 +176,7 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
 def _repeat_values(op: str, values: Tensor, count: int, flat_positions: Tensor) -> Tensor:
     """Return the element of the flattened `values`, repeated, for each of the flat positions `flat_positions`. `count` is for the error."""
     if values.size == 0:
-        raise ArgumentError(f"{op}: there are no values for {count} places")
+        raise ArgumentError(f"{op}: values has no elements, for {count} positions to write; it must have at least one")
     return take(values.ravel(), flat_positions % values.size)
 
 
@@ -227,10 +228,10 @@ def interp(
     queries, points, heights = asarray(x), asarray(xp), asarray(fp)
     if points.ndim != 1 or heights.shape != points.shape or points.size == 0:
         raise ShapeError(
-            f"interp: points have shapes {points.shape} and {heights.shape}; both are 1-D, of one size, and there is one point at least"
+            f"interp: xp and fp have shapes {points.shape} and {heights.shape}; both must be 1-D, of equal size, with at least one point"
         )
     if queries.dtype.is_complex or points.dtype.is_complex:
-        raise DTypeError("interp: x and xp are real; only heights may be complex")
+        raise DTypeError("interp: x and xp must be real; only fp may be complex")
     sides = (None, None) if period is not None else (left, right)
     outer_values: list[Any] = [side if side is None or is_scalar_on_tape(side) else to_number(side, "interp") for side in sides]
     are_simple = all(
@@ -284,7 +285,7 @@ def _wrap_periodic(queries: Tensor, points: Tensor, heights: Tensor, period: Any
     from .sorting import argsort
 
     if not isinstance(period, Tensor) and period == 0:
-        raise ArgumentError("interp: a period of 0 has no inside; give a positive number, or None")
+        raise ArgumentError("interp: period is 0; it must be a number other than 0, or None for no period")
     points = points % period
     order = argsort(points)
     points, heights = take(points, order), take(heights, order)

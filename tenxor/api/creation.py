@@ -68,7 +68,7 @@ def normalize_shape(op: str, shape: Shape) -> tuple[int, ...]:
     sizes = parse_ints(op, (shape,))
     for axis, n in enumerate(sizes):
         if n < 0:
-            raise ShapeError(f"{op}: shape {sizes} has a negative size along axis {axis}; sizes are 0 or more")
+            raise ShapeError(f"{op}: shape {sizes} has a negative size along axis {axis}; sizes must be 0 or more")
     check_element_count(op, sizes)
     return sizes
 
@@ -208,7 +208,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     """
     _check_device("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
-        raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
+        raise ArgumentError(f"from_dlpack: {type(x).__name__} has no __dlpack__ method; use tx.asarray(x)")
     return _from_dlpack("from_dlpack", x, device, copy if copy is None else check_flag("copy", copy))
 
 
@@ -376,7 +376,10 @@ def _to_real(op: str, x: Any) -> float:
         return x  # type: ignore[no-any-return]
     value = to_number(x, op)
     if isinstance(value, complex):
-        raise DTypeError(f"{op}: {value} is complex; use a real number, and arithmetic on the result")
+        raise DTypeError(
+            f"{op}: {value} is complex; start, stop and step must be real; for complex values compute with the result, as in tx.arange(3) *"
+            " 1j"
+        )
     return value
 
 
@@ -414,7 +417,7 @@ def arange(
     followed: list[Any] = [x if is_scalar_on_tape(x) else None for x in (start, step)]
     start, stop, step = _to_real("arange", start), _to_real("arange", stop), _to_real("arange", step)
     if step == 0:
-        raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
+        raise ArgumentError("arange: step is 0; it must be above or below 0")
     integral = all(isinstance(x, int) or is_symbolic(x) for x in (start, stop, step))
     count: Any
     try:
@@ -423,7 +426,10 @@ def arange(
         count = inf
     if not integral:
         if not isfinite(count):
-            raise ArgumentError(f"arange: from {start} to {stop} by {step} is not a finite number of steps")
+            raise ArgumentError(
+                f"arange: from {start} to {stop} by {step} there is no finite number of steps; start, stop and step must be finite, and"
+                " step not too small"
+            )
         count = ceil(count)
     count = max(count, 0)
     check_element_count("arange", (count,))
@@ -544,7 +550,7 @@ def _clamp_diagonal(op: str, k: int, rows: int, columns: int) -> int:
 def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
     x = asarray(x)
     if x.ndim < 2:
-        raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
+        raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; it must have at least 2, those of a matrix")
     rows, columns = make_flat_indices((x.shape[-2],)).expand_dims(1), make_flat_indices((x.shape[-1],))
     k = _clamp_diagonal(op, k, *x.shape[-2:])
     return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # False becomes 0 of any dtype

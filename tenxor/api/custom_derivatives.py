@@ -169,8 +169,9 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
             user_cotangents = user_cotangents if isinstance(user_cotangents, (tuple, list)) and len(args) != 1 else [user_cotangents]
             if len(user_cotangents) != len(args):
                 raise ArgumentError(
-                    f"custom_derivative: backward gave {len(user_cotangents)} cotangents for {len(args)} arguments; give one for each,"
-                    " or None"
+                    f"custom_derivative: backward returned {len(user_cotangents)} cotangents for {len(args)} arguments; it must return one"
+                    " for each,"
+                    " or None in the place of a cotangent that is 0"
                 )
             cotangents: list[tuple[int, Cotangent]] = []
             flat: list[Any] = []
@@ -196,7 +197,9 @@ def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[st
     try:
         bound = signature(function).bind(*args, **named)
     except (TypeError, ValueError) as error:
-        raise ArgumentError(f"custom_derivative: the function cannot be called with these arguments: {error}") from None
+        raise ArgumentError(
+            f"custom_derivative: the function cannot be called with these arguments: {error}; they must fit its signature"
+        ) from None
     if bound.kwargs:
         raise ArgumentError(
             f"custom_derivative: argument {next(iter(bound.kwargs))!r} has no position: it is keyword-only or follows a missing one;"
@@ -239,7 +242,9 @@ def _match_cotangents(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
         c = c() if any([0 <= k < count for k in wanted]) else None
     leaves = [None] * count if c is None else list_leaves([c])
     if len(leaves) != count:
-        raise ArgumentError("custom_derivative: a cotangent must be nested as its argument")
+        raise ArgumentError(
+            "custom_derivative: backward returned a cotangent with another nesting than its argument; both must be nested alike"
+        )
     return leaves
 
 

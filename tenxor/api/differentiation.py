@@ -265,7 +265,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
     has_aux = check_flag("has_aux", has_aux)
     if not isinstance(primals, (list, tuple)) or not isinstance(tangents_, (list, tuple)):
         raise ArgumentError(
-            "jvp: primals and tangents are lists, one of each for each argument, not"
+            "jvp: primals and tangents must be lists with one item for each argument, not"
             f" {describe_value(primals)} and {describe_value(tangents_)}"
         )
     if structure_key(list(primals)) != structure_key(list(tangents_)):
@@ -321,7 +321,7 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
 
     numbers = _check_argnums("jacobian", function, argnums)
     if mode not in (None, "forward", "reverse"):
-        raise ArgumentError(f'jacobian: mode is "forward" or "reverse", not {describe_value(mode)}')
+        raise ArgumentError(f'jacobian: mode must be "forward" or "reverse", not {describe_value(mode)}')
 
     def rows(*args: P.args, **named: P.kwargs) -> Any:
         with _DerivativeScope("jacobian", args, numbers) as scope:
@@ -462,7 +462,9 @@ def _convert_like(op: str, role: str, x: Any, t: Tensor) -> NodeView:
     """
     x = asarray(x)
     if x.shape != t.shape:
-        raise ShapeError(f"{op}: a {role} has shape {x.shape}, and what it is for {t.shape}; they must be equal")
+        raise ShapeError(
+            f"{op}: a {role} has shape {x.shape}, and its {'result' if role == 'cotangent' else 'argument'} {t.shape}; they must be equal"
+        )
     x = x.astype(t.dtype, copy=False)
     return NodeView(x.node, x.layout)
 
@@ -509,7 +511,7 @@ def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequ
     check_callable(op, function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
     if not all(isinstance(k, int) for k in numbers):
-        raise ArgumentError(f"{op}: argnums is the number of an argument, or several, not {describe_value(argnums)}")
+        raise ArgumentError(f"{op}: argnums must be the position of an argument, or a tuple of positions, not {describe_value(argnums)}")
     return numbers
 
 
@@ -526,8 +528,8 @@ def _is_reverse_mode(mode: str | None, results: Sequence[Tensor], leaves: Sequen
         needed.add("reverse")
     if len(needed | ({mode} if mode else set())) > 1:
         raise DTypeError(
-            f"jacobian: complex numbers by real ones are found forwards, and real ones by complex ones in reverse, not in mode {mode!r};"
-            " leave it out, or take the real and imaginary parts one after the other"
+            f"jacobian: complex results of real arguments need forward mode, real results of complex ones reverse mode; mode is {mode!r};"
+            " leave mode out, or, if both kinds occur, differentiate the real and the imaginary parts separately"
         )
     chosen = mode or "".join(needed)
     return chosen == "reverse" if chosen else sum([t.size for t in results]) <= sum([x.size for x in leaves])

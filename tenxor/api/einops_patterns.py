@@ -43,7 +43,7 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
     (2, 3, 2)
     """
     if not isinstance(pattern, str) or pattern.count("->") != 1:
-        raise ArgumentError(f"rearrange: a pattern is like 'h w c -> c h w', not {pattern!r}")
+        raise ArgumentError(f"rearrange: pattern is {pattern!r}; it must be a text with one '->', such as 'h w c -> c h w'")
     try:
         import einops
     except ImportError:

@@ -67,7 +67,7 @@ def _split_letters(prefix: str, term: str) -> list[str]:
     letters_before, dots, letters_after = term.partition(ELLIPSIS)
     for letter in letters_before + letters_after:
         if letter == ".":
-            raise ArgumentError(f"{prefix} has a '.' in {term!r} that belongs to no ellipsis; each has three, and there is one")
+            raise ArgumentError(f"{prefix} has a '.' in {term!r} outside an ellipsis; an operand may have one '...', of three dots")
         if letter not in ascii_letters:
             raise ArgumentError(f"{prefix} has {letter!r} in {term!r}; subscripts are letters from a to z and A to Z, and '...'")
     return [*letters_before, *([ELLIPSIS] if dots else []), *letters_after]
@@ -82,12 +82,14 @@ def _label_axes(prefix: str, k: int, term: list[str], shape: Shape) -> Labels:
     if ELLIPSIS not in term:
         if extra_axes:
             raise ShapeError(
-                f"{prefix} names {len(term)} axes of operand {k}, which has shape {shape} and {len(shape)}"
+                f"{prefix} names {len(term)} axes of operand {k} of shape {shape}, which has {len(shape)}"
                 + ("; '...' stands for the others" if extra_axes > 0 else "")
             )
         return tuple(term)
     if extra_axes < -1:
-        raise ShapeError(f"{prefix} names {len(term) - 1} axes of operand {k} and '...', which has only shape {shape}")
+        raise ShapeError(
+            f"{prefix} names {len(term) - 1} axes of operand {k} beside '...'; its shape is {shape}, which has only {len(shape)}"
+        )
     position = term.index(ELLIPSIS)
     return (*term[:position], *range(-extra_axes - 1, 0), *term[position + 1 :])
 
@@ -172,7 +174,7 @@ def _letters_for_numbers(k: int, numbers: Any) -> str:
     if not isinstance(numbers, (list, tuple)):
         argument_text = f"a {type(numbers).__name__} of shape {numbers.shape}" if hasattr(numbers, "shape") else repr(numbers)
         raise ArgumentError(
-            f"einsum: the axes of {owner} are numbered by a list like [0, 1], not {argument_text}; or give subscripts like 'ij,jk->ik'"
+            f"einsum: the axes of {owner} must be numbered by a list like [0, 1], not {argument_text}; or give subscripts like 'ij,jk->ik'"
             " before the operands"
         )
     letters = ""
@@ -181,7 +183,8 @@ def _letters_for_numbers(k: int, numbers: Any) -> str:
             letters += ELLIPSIS
         elif str(getattr(number, "dtype", "int")).lstrip("u")[:3] != "int":
             raise ArgumentError(
-                f"einsum: the axes of {owner} are integers like [0, 1], not of {number.dtype}; or give subscripts like 'ij,jk->ik' before"
+                f"einsum: the axes of {owner} must be integers like [0, 1], not of {number.dtype}; or give subscripts like 'ij,jk->ik'"
+                " before"
                 " the operands"
             )
         elif not hasattr(number, "__index__") or not 0 <= number.__index__() < len(LETTERS):

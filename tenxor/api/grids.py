@@ -113,7 +113,7 @@ def geomspace(
     """
     begin, end = broadcast_arrays(_as_inexact(asarray(start)), _as_inexact(asarray(stop)))
     if bool((begin == 0).any()) or bool((end == 0).any()):
-        raise ArgumentError("geomspace: no factor leads from 0, or to it; give numbers beside it")
+        raise ArgumentError("geomspace: start or stop is 0; both must be other than 0, as no factor leads from 0 or to it")
     sign = begin.sign()
     exponents, _ = space_evenly("geomspace", zeros_like(begin), (end / sign).log10() - (begin / sign).log10(), num, endpoint)
     terms: Any = begin * 10.0**exponents
@@ -211,13 +211,16 @@ def gradient(
     if len(steps) != len(axes):
         raise ArgumentError(f"gradient: {len(steps)} spacings for {len(axes)} axes; give one for all, or one for each")
     if edge_order not in (1, 2):
-        raise ArgumentError(f"gradient: edge_order is 1 or 2, not {describe_value(edge_order)}")
+        raise ArgumentError(f"gradient: edge_order must be 1 or 2, not {describe_value(edge_order)}")
     slopes = []
     for k, step in zip(axes, steps, strict=True):
         if f.shape[k] <= edge_order:
             raise ShapeError(f"gradient: axis {k} of shape {f.shape} needs {edge_order + 1} elements or more")
         if step.ndim and (step.ndim > 1 or step.size != f.shape[k]):
-            raise ShapeError(f"gradient: axis {k} has {f.shape[k]} elements, so there are as many coordinates, not shape {step.shape}")
+            raise ShapeError(
+                f"gradient: the coordinates of axis {k} have shape {step.shape}; it must be ({f.shape[k]},), one for each element of the"
+                " axis"
+            )
         slopes.append(_estimate_slopes(f.moveaxis(k, -1), step, edge_order).moveaxis(-1, k))
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
@@ -269,7 +272,7 @@ def diag(x: Operand, /, k: int = 0) -> Tensor:
     """
     x = asarray(x)
     if x.ndim not in (1, 2):
-        raise ShapeError(f"diag: shape {x.shape} has {x.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
+        raise ShapeError(f"diag: shape {x.shape} has {x.ndim} axes; it must have 1 (the diagonal of the result) or 2 (a matrix)")
     if x.ndim == 2:
         return x.diagonal(k)
     size = x.size + abs(validate_int("diag", "k", k))

@@ -91,17 +91,17 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
     The list is empty without weights. Raise an error for invalid arguments or negative elements.
     """
     if x.ndim != 1:
-        raise ShapeError(f"bincount: a 1-D tensor is counted, not one of shape {x.shape}; use x.ravel()")
+        raise ShapeError(f"bincount: x has shape {x.shape}; it must be 1-D; use x.ravel()")
     if not (x.dtype.is_integer or x.dtype is boolean):
-        raise DTypeError(f"bincount: integers are counted, not {x.dtype}; use x.astype(tx.int64), or tx.histogram")
+        raise DTypeError(f"bincount: x has dtype {x.dtype}; it must be integers or bools; use x.astype(tx.int64), or tx.histogram")
     min_length = validate_int("bincount", "minlength", minlength)
     if min_length < 0:
-        raise ArgumentError(f"bincount: minlength is {min_length}; it is 0 or more")
+        raise ArgumentError(f"bincount: minlength is {min_length}; it must be 0 or more")
     ends = [x.min(), x.max()] if x.size else []
     realize(*[t.node for t in ends])  # one kernel computes both
     low, high = map(int, ends or (0, -1))
     if low < 0:
-        raise ArgumentError(f"bincount: {low} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
+        raise ArgumentError(f"bincount: the smallest element is {low}; elements must be 0 or more; add an offset, or use tx.unique_counts")
     size = max(min_length, high + 1)
     values, weight_tensor = x.astype(int64) if x.dtype is boolean else x, _check_weights("bincount", weights, x.shape)
     if weight_tensor is None:
@@ -117,7 +117,7 @@ def _check_weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | No
         return None
     tensor = asarray(weights)
     if tensor.shape != shape:
-        raise ShapeError(f"{op}: weights have shape {tensor.shape}, and what they belong to {shape}; they are one for each element")
+        raise ShapeError(f"{op}: weights have shape {tensor.shape}, and the data {shape}; there must be one weight for each element")
     if tensor.dtype.is_complex:
         return tensor
     return tensor.astype(DEFAULT_FLOAT, copy=False)
@@ -228,7 +228,10 @@ def histogram(
     if small_result is not None:
         return small_result[0], small_result[1]
     if isinstance(bins, str) and weights is not None:
-        raise ArgumentError(f"histogram: the rule {describe_value(bins)} counts elements, whatever their weights; give a number of bins")
+        raise ArgumentError(
+            f"histogram: the rule {describe_value(bins)} chooses bins by the elements and cannot be used with weights; give a number of"
+            " bins"
+        )
     small_result = _small_by_edges(x, bins) if weights is None and density is False else None
     if small_result is not None:
         return small_result[0], small_result[1]
@@ -289,7 +292,7 @@ def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
 
 
 def _edges_error(op: str, bins: Any) -> ArgumentError:
-    return ArgumentError(f"{op}: edges are 1-D and ascending, and {describe_value(bins)} are not")
+    return ArgumentError(f"{op}: edges must be 1-D and ascending, not {describe_value(bins)}")
 
 
 def histogram2d(
@@ -416,7 +419,9 @@ def _count_cells(
     check_argument(op, "range, one for each coordinate,", bin_range, "None | Sequence")
     ranges = (None,) * len(columns) if bin_range is None else tuple(bin_range)
     if len(ranges) != len(columns):
-        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {describe_value(bin_range)}")
+        raise ArgumentError(
+            f"{op}: range must be a sequence of {len(columns)} ranges, one for each coordinate, not {describe_value(bin_range)}"
+        )
     edges_by_axis, cell_indices, all_inside = [], None, None
     for t, b, r in zip(columns, bins, ranges, strict=True):
         edges, is_even = _find_edges(op, t, b, r)
@@ -471,7 +476,7 @@ def _check_bins(op: str, bins: Any) -> int:
     """Return `bins`, a number of bins, as an int. Raise ArgumentError below 1."""
     count = validate_int(op, "bins", bins)
     if count < 1:
-        raise ArgumentError(f"{op}: {count} bins hold nothing; give 1 or more")
+        raise ArgumentError(f"{op}: the number of bins is {count}; it must be 1 or more")
     return count
 
 
@@ -486,19 +491,21 @@ def _find_limits(op: str, x: Tensor | Array, bin_range: Any) -> tuple[float, flo
         try:
             low, high = (float(end) for end in bin_range)
         except (TypeError, ValueError, OverflowError):
-            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {describe_value(bin_range)}") from None
+            raise ArgumentError(f"{op}: range must be a pair of numbers, (low, high), not {describe_value(bin_range)}") from None
         if low > high:
-            raise ArgumentError(f"{op}: the range {describe_value(bin_range)} ends before it begins")
+            raise ArgumentError(f"{op}: range is {describe_value(bin_range)}; its low end must not be above its high end")
     elif x.size == 0:
         low, high = 0.0, 1.0
     else:
         low, high = float(x.min()), float(x.max())
     if not (isfinite(low) and isfinite(high)):
-        raise ArgumentError(f"{op}: bins from {low} to {high} have no width; give a finite range=(low, high)")
+        raise ArgumentError(f"{op}: the bins would reach from {low} to {high}; their range must be finite; give range=(low, high)")
     if low == high:
         low, high = low - 0.5, high + 0.5
     if low == high:
-        raise ArgumentError(f"{op}: a bin about {low} is narrower than floats can tell; give range=(low, high)")
+        raise ArgumentError(
+            f"{op}: the range begins and ends at {low}, where floats cannot represent a bin of width 1; give a wider range=(low, high)"
+        )
     return low, high
 
 

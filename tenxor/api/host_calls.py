@@ -41,7 +41,8 @@ def call_host_op(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_AX
         is_traced = any([t.node.is_traced for t in operands])
         if is_traced and op.has_unsized_results:
             raise TraceError(
-                f"{op.name}: the number of its elements depends on values, which are unknown while a function is traced (tx.vmap, tx.map)"
+                f"{op.name}: the number of elements of its result depends on values, which are unknown while a function is traced (tx.vmap,"
+                " tx.map)"
             )
         is_tracked = name in HOST_VJPS if is_traced else any([get_tape_node(t.node) is not None for t in operands])
         if tape_mode.get() and is_tracked and any([dtype != "index" for dtype in op.dtype_rules]):

@@ -67,7 +67,9 @@ def structure_key(tree: Any, level: int = 0) -> Any:
 def check_callable(op: str, function: Any) -> None:
     """Raise ArgumentError if `function` is not callable."""
     if not callable(function):
-        raise ArgumentError(f"{op}: the function is {describe_value(function)}, which cannot be called")
+        raise ArgumentError(
+            f"{op}: the function is {describe_value(function)}, which cannot be called; give the function itself, not its result"
+        )
 
 
 @contextmanager
@@ -91,4 +93,4 @@ def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[s
     try:
         takes.bind(*args, **named)
     except TypeError as error:
-        raise ArgumentError(f"{op}: the function cannot be called with these arguments: {error}") from None
+        raise ArgumentError(f"{op}: the function cannot be called with these arguments: {error}; they must fit its signature") from None

@@ -118,7 +118,9 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 def _indices_along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
     """Return an index for each axis of `arr`: `indices` along `axis`, and all positions along each other axis."""
     if indices.ndim != arr.ndim:
-        raise ShapeError(f"np.put_along_axis: indices of shape {indices.shape} have other axes than the tensor, of shape {arr.shape}")
+        raise ShapeError(
+            f"np.put_along_axis: indices have shape {indices.shape}, and the tensor {arr.shape}; both must have the same number of axes"
+        )
     index_tensors = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
     index_tensors[axis] = indices
     return tuple(index_tensors)
@@ -259,7 +261,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         if w.shape != a.shape:
             if axis is None or w.shape != tuple([a.shape[k] for k in axes]):
                 raise ShapeError(
-                    f"np.average: weights have shape {w.shape}, and x {a.shape}; they are equal, or weights have the axes that `axis` names"
+                    f"np.average: weights have shape {w.shape}, and x {a.shape}; they must be equal, or weights must have the sizes of the"
+                    " axes that `axis` names"
                 )
             w = w.permute(sorted(range(w.ndim), key=axes.__getitem__)).reshape([a.shape[k] if k in axes else 1 for k in range(a.ndim)])
         if not (a.dtype.is_float or a.dtype.is_complex):
@@ -320,11 +323,14 @@ def _check_weights(name: str, values: Any, data: Tensor) -> Tensor | None:
         return None
     weights = asarray(values)
     if weights.shape != data.shape[1:]:
-        raise ShapeError(f"np.cov: {name} has shape {weights.shape}; there is one for each of {data.shape[1]} observations")
+        raise ShapeError(f"np.cov: {name} has shape {weights.shape}; it must be ({data.shape[1]},), one weight for each observation")
     if name == "fweights" and not weights.dtype.is_integer:
-        raise DTypeError(f"np.cov: fweights say how often, in integers, not {weights.dtype}; aweights are floats")
+        raise DTypeError(
+            f"np.cov: fweights have dtype {weights.dtype}; they must be integers, how often each observation counts; for floats use"
+            " aweights"
+        )
     if (weights < 0).any():
-        raise ArgumentError(f"np.cov: {name} are not negative")
+        raise ArgumentError(f"np.cov: {name} has a negative element; all must be 0 or more")
     return weights.astype(tx.float64)
 
 
@@ -385,7 +391,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     a, v = asarray(a), asarray(v)
     mode = check_choice("np.convolve", "mode", mode, "full", "same", "valid")
     if a.ndim != 1 or v.ndim != 1 or not (a.size and v.size):
-        raise ShapeError(f"np.convolve: shapes {a.shape} and {v.shape}; both have one axis, and an element at least")
+        raise ShapeError(f"np.convolve: a and v have shapes {a.shape} and {v.shape}; both must have one axis, and at least one element")
     a, v = (a, v) if a.size >= v.size else (v, a)
     full = tx.einsum("ik,k->i", tx.pad(a, v.size - 1).windows(0, v.size), v.flip(0))
     begin, count = {"full": (0, full.size), "same": ((v.size - 1) // 2, a.size), "valid": (v.size - 1, a.size - v.size + 1)}[mode]

@@ -162,7 +162,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     else:
         tensor = asarray(obj).ravel()
         if tensor.size and not (tensor.dtype.is_integer or tensor.dtype.kind == "bool"):
-            raise BadIndex(f"np.insert: indices are integers or bools, not {tensor.dtype}")
+            raise BadIndex(f"np.insert: indices must be integers or bools, not {tensor.dtype}")
         positions = (tx.nonzero(tensor)[0] if tensor.dtype.kind == "bool" and not is_single else tensor.astype(tx.int64)).tolist()
     for k in positions:
         if not -size <= k <= size:
@@ -192,7 +192,7 @@ def resize(a: Any, new_shape: Any) -> Tensor:
     a = asarray(a).ravel()
     sizes = parse_ints("np.resize", (new_shape,))
     if any(n < 0 for n in sizes):
-        raise ShapeError(f"np.resize: shape {sizes} has a negative size; sizes are 0 or more")
+        raise ShapeError(f"np.resize: shape {sizes} has a negative size; sizes must be 0 or more")
     count = prod(sizes)
     if a.size == 0:
         return tx.zeros(sizes, dtype=a.dtype)  # type: ignore[no-any-return]
@@ -203,7 +203,7 @@ def resize(a: Any, new_shape: Any) -> Tensor:
 @_register
 def fill_diagonal(a: Tensor, val: Any, wrap: bool = False) -> None:
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
-        raise ShapeError(f"np.fill_diagonal: shape {a.shape} has no one diagonal; a matrix has, and a tensor of equal sides")
+        raise ShapeError(f"np.fill_diagonal: shape {a.shape} has no single diagonal; it must have 2 axes, or more axes of equal sizes")
     rows, columns = a.shape[0], a.shape[-1]
     step = sum(prod(a.shape[k:]) for k in range(1, a.ndim)) + 1
     diagonal = a.reshape(-1)[: None if wrap or a.ndim > 2 else min(rows, columns) * columns : step]
@@ -245,7 +245,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
     shape = asarray(arr).shape
     if len(shape) < 2 or len(set(shape)) > 1:
-        raise ShapeError(f"np.diag_indices_from: shape {shape} has no one diagonal; two axes or more of equal size have")
+        raise ShapeError(f"np.diag_indices_from: shape {shape} has no single diagonal; it must have at least 2 axes, all of equal size")
     return (tx.arange(shape[0]),) * len(shape)
 
 
@@ -253,7 +253,7 @@ def _matrix_shape(op: str, arr: Any) -> tuple[int, ...]:
     """Return the shape of the matrix `arr`. Raise ShapeError for another number of axes."""
     shape = asarray(arr).shape
     if len(shape) != 2:
-        raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes, and a matrix has 2")
+        raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes; it must have 2, those of a matrix")
     return shape
 
 
@@ -270,7 +270,10 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
     mode = check_choice("np.choose", "mode", mode, "raise", "wrap", "clip")
     if mode == "raise":
         if a.size and (int(a.min()) < 0 or int(a.max()) >= count):
-            raise IndexOutOfRange(f"np.choose: there are {count} choices, from 0 to {count - 1}; mode='wrap' and 'clip' take others")
+            raise IndexOutOfRange(
+                f"np.choose: an index is out of range for {count} choices; it must be from 0 to {count - 1}; mode='wrap' and 'clip' accept"
+                " others"
+            )
     else:
         a = a % count if mode == "wrap" else a.clip(0, count - 1)
     result: Tensor = tx.stack(options)[(a, *tx.meshgrid(*[tx.arange(n) for n in a.shape], indexing="ij"))]
@@ -282,7 +285,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
     indices, sizes = asarray(indices), parse_ints("np.unravel_index", (shape,))
     by_columns = check_choice("np.unravel_index", "order", order, "C", "F") == "F"
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= prod(sizes)):
-        raise IndexOutOfRange(f"np.unravel_index: shape {sizes} has {prod(sizes)} elements, with numbers from 0 to {prod(sizes) - 1}")
+        raise IndexOutOfRange(f"np.unravel_index: an index is out of range for shape {sizes}; it must be from 0 to {prod(sizes) - 1}")
     coordinates = []
     for n in sizes if by_columns else sizes[::-1]:
         coordinates.append(indices % n)

@@ -232,7 +232,7 @@ def _check_mode(mode: Any, **values: Any) -> None:
     check_choice("pad", "reflect_type", values["reflect_type"], "even", "odd")
 
 
-# --- borders that are computed from what is inside of them ------------------------------------------------------------
+# --- borders computed from inner elements ----------------------------------------------------------------------------
 
 
 def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
@@ -352,7 +352,7 @@ _STATISTICS: dict[str, Callable[[Any, int], Any]] = {
     "median": _median,
 }
 _MODES = ("constant", *_INDEX_MAPS, "linear_ramp", *_STATISTICS, "empty")
-_MODE_ARGUMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {  # each argument's default, and the modes that accept it
+_MODE_ARGUMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {  # the default of each argument, and the modes that accept the argument
     "constant_values": (ZERO, ("constant",)),
     "end_values": (ZERO, ("linear_ramp",)),
     "stat_length": (None, tuple(_STATISTICS)),

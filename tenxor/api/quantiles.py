@@ -224,7 +224,7 @@ def _fractions(op: str, q: Any, scale: int) -> Array:
     are_numbers = isinstance(q, (list, tuple)) and {float, int}.issuperset(map(type, q))
     fractions = (np.asarray(q, np.float64) if are_numbers else asarray(q).astype(DEFAULT_FLOAT).to_numpy()) / scale
     if not ((fractions >= 0) & (fractions <= 1)).all():
-        raise ArgumentError(f"{op}: q is from 0 to {scale}, not {describe_value(q)}")
+        raise ArgumentError(f"{op}: q must be from 0 to {scale}, not {describe_value(q)}")
     return fractions
 
 
@@ -279,7 +279,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
     elif method == "inverted_cdf":
         result = _weighted_quantile(rows, _check_weights(op, asarray(weights), x, kept_axes, axes), q)
     else:
-        raise ArgumentError(f"{op}: there are weights for method='inverted_cdf' alone, not for {describe_value(method)}")
+        raise ArgumentError(f"{op}: weights need method='inverted_cdf', not {describe_value(method)}")
     result = cast_to(result, dtype if dtype.is_float or keeps_elements else DEFAULT_FLOAT)
     result = result.reshape((*result.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
     return result.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else result
@@ -289,7 +289,9 @@ def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
     """Raise ShapeError if one of `axes` has size 0."""
     for a in axes:
         if x.shape[a] == 0:
-            raise ShapeError(f"{op}: axis {a} of shape {x.shape} has size 0, and nothing has no {op}; give a tensor with elements there")
+            raise ShapeError(
+                f"{op}: axis {a} of shape {x.shape} has size 0, and the {op} of no elements is undefined; give a tensor with elements there"
+            )
 
 
 def _positions(size: int, q: Array, method: str) -> tuple[Array, Array]:
@@ -332,15 +334,15 @@ def _check_weights(op: str, w: Tensor, x: Tensor, kept_axes: list[int], axes: tu
     axis_sizes = tuple([x.shape[a] for a in axes])
     if w.shape not in (x.shape, axis_sizes):
         raise ShapeError(
-            f"{op}: weights have shape {w.shape}, and what they belong to {x.shape}; give them that, or {axis_sizes}, of the axes"
+            f"{op}: weights have shape {w.shape}; they must have the shape of x, {x.shape}, or the sizes of the axes, {axis_sizes}"
         )
     if w.dtype.is_complex:
-        raise DTypeError(f"{op}: weights are real, not {w.dtype}")
+        raise DTypeError(f"{op}: weights must be real, not {w.dtype}")
     weights = w.permute((*kept_axes, *axes)).reshape((*[x.shape[a] for a in kept_axes], -1)) if w.shape == x.shape else w.reshape(-1)
     weights = cast_to(weights, DEFAULT_FLOAT)
     total = weights.sum(-1)
     if not w.node.is_traced and not bool(((weights >= 0).all(-1) & (total > 0) & total.isfinite()).all()):
-        raise ArgumentError(f"{op}: weights are 0 or more, finite, and not all 0")
+        raise ArgumentError(f"{op}: weights must be 0 or more, finite, and not all 0")
     return weights
 
 

@@ -530,7 +530,7 @@ def diff(
     axis = normalize_axis("diff", axis, x.ndim)
     n = validate_int("diff", "n", n)
     if n < 0:
-        raise ArgumentError(f"diff: n is {n}; differences are taken 0 times or more")
+        raise ArgumentError(f"diff: n is {n}; it must be 0 or more")
     pieces = [_end_piece(piece, x, axis) for piece in (prepend, x, append) if piece is not None]
     result = concat(pieces, axis) if len(pieces) > 1 else x
     leading_axes = (slice(None),) * axis

@@ -76,7 +76,7 @@ def interpolate(
     if not 1 <= space <= _MAX_SPATIAL_NDIM:
         raise ShapeError(f"interpolate: x has shape {x.shape}; it must be (N, C, L), (N, C, H, W) or (N, C, D, H, W)")
     if not isinstance(mode, str) or mode not in _SPATIAL_NDIM_OF_MODE:
-        raise ArgumentError(f"interpolate: mode is one of {', '.join(map(repr, _SPATIAL_NDIM_OF_MODE))}, not {mode!r}")
+        raise ArgumentError(f"interpolate: mode must be one of {', '.join(map(repr, _SPATIAL_NDIM_OF_MODE))}, not {mode!r}")
     if (_SPATIAL_NDIM_OF_MODE[mode] or space) != space:
         raise ArgumentError(
             f"interpolate: {mode!r} is for {_SPATIAL_NDIM_OF_MODE[mode]} axes, and x of shape {x.shape} has {space}; "
@@ -85,12 +85,12 @@ def interpolate(
     aligns_corners = check_flag("align_corners", align_corners)
     is_nearest = mode.startswith("nearest")
     if is_nearest and aligns_corners:
-        raise ArgumentError(f"interpolate: mode {mode!r} has no corners to align")
+        raise ArgumentError(f"interpolate: mode {mode!r} does not take align_corners=True; leave it out")
     if not (is_nearest or x.dtype.is_float or x.dtype.is_complex):
         raise DTypeError(f"interpolate: mode {mode!r} takes floats, not {x.dtype}; use x.astype(tx.float64)")
     sizes, steps = _new_sizes(x.shape[2:], size, scale_factor)
     if 0 in x.shape[2:]:
-        raise ShapeError(f"interpolate: x of shape {x.shape} has no elements to take values from")
+        raise ShapeError(f"interpolate: x has shape {x.shape}; its spatial axes must have at least one element")
     result = x if is_nearest else cast_to(x, x.dtype.compute_dtype)
     for axis, (length, step) in enumerate(zip(sizes, steps, strict=True), start=2):
         if is_nearest:
@@ -115,17 +115,21 @@ def _new_sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tu
         sizes = sizes * len(space) if len(sizes) == 1 else sizes
         if len(sizes) != len(space) or min(sizes) < 1:
             raise ArgumentError(
-                f"interpolate: size {describe_value(size)} is one number of 1 or more, or one for each of {len(space)} axes"
+                f"interpolate: size is {describe_value(size)}; it must be 1 or more, or such a number for each of {len(space)} axes"
             )
         return sizes, [n / length for n, length in zip(space, sizes, strict=True)]
     factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(space)
     if len(factors) != len(space) or not all(isinstance(f, (int, float)) and isfinite(f) and f > 0 for f in factors):
         raise ArgumentError(
-            f"interpolate: scale_factor {describe_value(scale_factor)} is a number above 0, or one for each of {len(space)} axes"
+            f"interpolate: scale_factor is {describe_value(scale_factor)}; it must be finite and above 0, or such a number for each of"
+            f" {len(space)} axes"
         )
     sizes = tuple([floor(n * f) for n, f in zip(space, factors, strict=True)])
     if min(sizes) < 1:
-        raise ArgumentError(f"interpolate: scale_factor {describe_value(scale_factor)} leaves no elements of {space}")
+        raise ArgumentError(
+            f"interpolate: scale_factor {describe_value(scale_factor)} makes an axis of the sizes {space} empty; each size times its factor"
+            " must be at least 1"
+        )
     return sizes, [1.0 / f for f in factors]
 
 

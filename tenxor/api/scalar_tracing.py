@@ -53,7 +53,9 @@ def trace_scalar_function(op: str, function: Function, dtypes: Sequence[DType]) 
     Raise TraceError, with the reason, if the function cannot be traced. The message begins with `op`.
     """
     if not callable(function):
-        raise TraceError(f"{op}: the function is {describe_value(function)}, which cannot be called")
+        raise TraceError(
+            f"{op}: the function is {describe_value(function)}, which cannot be called; give the function itself, not its result"
+        )
     arguments = [Node.of(PLACEHOLDER, (), d) for d in dtypes]
     tensors = [Tensor(Storage(node), _SCALAR_LAYOUT, node.dtype) for node in arguments]
     result = _call_function(op, function, tensors)
@@ -217,4 +219,7 @@ def trace_reduction_step(op: str, step: Function, initial: DType, element: DType
         if wider is state:
             return state, traced
         state = wider
-    raise TraceError(f"{op}: the function's result never settles on one dtype; cast it, for example x.astype(tx.float64)")
+    raise TraceError(
+        f"{op}: the dtype of the function's result still changes after four steps; it must settle on one; cast it, for example"
+        " x.astype(tx.float64)"
+    )

@@ -225,7 +225,9 @@ def _to_tensor(x: Any) -> Tensor:
         return x
     if isinstance(x, _NUMBER_TYPES):
         return asarray(x)
-    raise TraceError(f"scan: the step gave {describe_value(x)}; it must return tensors, or nested lists, tuples and dicts of them")
+    raise TraceError(
+        f"scan: the step returned {describe_value(x)}; it must return tensors, numbers or None, or nested lists, tuples and dicts of them"
+    )
 
 
 def _leaf_paths(tree: Any, path: str = "state") -> Iterator[str]:

@@ -64,7 +64,7 @@ def parse_per_axis(op: str, name: str, value: Ints, spatial_ndim: int, minimum: 
             f"{op}: {name} {describe_value(value)} has {len(numbers)} numbers; give one, or one for each of {spatial_ndim} axes"
         )
     if min(numbers) < minimum:
-        raise ArgumentError(f"{op}: {name} {describe_value(value)} is too small; {name} is {minimum} or more")
+        raise ArgumentError(f"{op}: {name} {describe_value(value)} is too small; it must be {minimum} or more")
     return numbers
 
 

@@ -81,7 +81,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
         sorter = asarray(sorter)
         if sorter.shape != x1.shape or not sorter.dtype.is_integer:
             raise ArgumentError(
-                f"searchsorted: sorter has shape {sorter.shape} and dtype {sorter.dtype}; it is the integers of tx.argsort(x1),"
+                f"searchsorted: sorter has shape {sorter.shape} and dtype {sorter.dtype}; it must be integers, as from tx.argsort(x1),"
                 f" of shape {x1.shape}"
             )
         x1 = take(x1, sorter)
@@ -169,7 +169,7 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     elif bool((bins[1:] <= bins[:-1]).all()):
         indices = bins.size - searchsorted(bins.flip(0), x, side=side)
     else:
-        raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
+        raise ArgumentError("digitize: the edges are not sorted; they must be ascending or descending; use tx.sort(bins)")
     if x.dtype is bins.dtype and x.size <= (MAX_SHORT_TABLE_VALUES if bins.size <= MAX_SHORT_TABLE_EDGES else MAX_SEARCHED_VALUES):
         report_direct_call(lambda bins, x: describe_digitize(x.dtype, side == "right"), [bins, x], [indices])
     return indices

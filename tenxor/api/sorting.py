@@ -217,7 +217,7 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     try:
         key_tensors = [asarray(key) for key in keys]
     except TypeError as error:
-        raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {getattr(error, 'fact', error)}") from None
+        raise ArgumentError(f"lexsort: keys must be tensors of one shape, in a list or a tuple: {getattr(error, 'fact', error)}") from None
     if not key_tensors:
         raise ArgumentError("lexsort: give at least one key to sort by")
     return _lexsort_along(key_tensors, axis)
@@ -237,7 +237,7 @@ def _lexsort_along(keys: Sequence[Tensor], axis: int) -> Tensor:
     """Compute `lexsort` along `axis` for a list of keys, the last of them the most significant. Raise ShapeError or AxisError."""
     for key in keys:
         if key.shape != keys[0].shape:
-            raise ShapeError(f"lexsort: keys have shapes {keys[0].shape} and {key.shape}; all have one shape")
+            raise ShapeError(f"lexsort: keys have shapes {keys[0].shape} and {key.shape}; all must have one shape")
     axis_index = normalize_axis("lexsort", axis, keys[0].ndim)
     small_result = call_on_copies(
         lambda *arrays: [np.asarray(np.lexsort(arrays, axis_index), np.int64, "C")], *keys, max_elements=MAX_LEXSORT_ELEMENTS
@@ -316,7 +316,7 @@ def topk(
     axis_index = normalize_axis("topk", axis, x.ndim)
     size, count = x.shape[axis_index], validate_int("topk", "k", k)
     if not 0 <= count <= size:
-        raise ArgumentError(f"topk: k is {count}, and axis {axis_index} of shape {x.shape} has {size} elements; k is 0 to {size}")
+        raise ArgumentError(f"topk: k is {count}, and axis {axis_index} of shape {x.shape} has {size} elements; k must be from 0 to {size}")
     check_flag("sorted", sorted)  # results are sorted in any case
     rows, options = x.moveaxis(axis_index, -1), {"count": count, "largest": check_flag("largest", largest)}
     if x.dtype is bfloat16 or x.node.tape_node is not None:

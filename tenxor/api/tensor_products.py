@@ -142,8 +142,8 @@ def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes |
         (count,) = parse_ints("tensordot", (axes,))
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise ShapeError(
-                f"tensordot: shapes {a.shape} and {b.shape}: {count} axes cannot be added up;"
-                f" axes is a number from 0 to {min(a.ndim, b.ndim)} here, or a pair of sequences"
+                f"tensordot: shapes {a.shape} and {b.shape}: axes is {count};"
+                f" it must be a number from 0 to {min(a.ndim, b.ndim)} here, or a pair of sequences"
             )
         a_axes, b_axes = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
@@ -161,7 +161,7 @@ def _parse_axes_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...
         first, second = axes
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"tensordot: axes is a number, or a pair of sequences like ((1, 2), (1, 0)), not {describe_value(axes)}"
+            f"tensordot: axes must be a number, or a pair of sequences like ((1, 2), (1, 0)), not {describe_value(axes)}"
         ) from None
     axis_tuples = []
     for operand_axes, ordinal, shape in zip((first, second), ("first", "second"), shapes, strict=True):
@@ -173,7 +173,7 @@ def _parse_axes_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...
         raise ArgumentError(
             f"tensordot: axes {describe_value(first)} and {describe_value(second)} are {len(axis_tuples[0])} of the first tensor"
             f" and {len(axis_tuples[1])} of the second;"
-            " they are walked in pairs"
+            " both must name equally many"
         )
     return axis_tuples
 
@@ -385,9 +385,9 @@ def _check_optimize(op: str, optimize: Any, count: int) -> OptimizeOption:
             positions = tuple(sorted(parse_ints(f"{op}: optimize", (step,))))
             if not positions or len(set(positions)) < len(positions) or positions[0] < 0 or positions[-1] >= remaining:
                 raise ArgumentError(
-                    f"{op}: {describe_value(step)} in optimize names no operands to multiply: there are {remaining} then, from 0 to"
-                    f" {remaining - 1}, and each"
-                    " is named once"
+                    f"{op}: the step {describe_value(step)} of optimize must name operands among the {remaining} that remain then, 0 to"
+                    f" {remaining - 1}, and name each"
+                    " only once"
                 )
             order.append(positions)
             remaining -= len(positions) - 1

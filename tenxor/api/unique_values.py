@@ -352,7 +352,8 @@ def mode(x: Operand, /, axis: int = -1, *, keepdims: bool = False, dim: int | No
     size = x.shape[axis_index]
     if size == 0:
         raise ShapeError(
-            f"mode: axis {axis_index} of shape {x.shape} has size 0, and nothing has no mode; give a tensor with elements there"
+            f"mode: axis {axis_index} of shape {x.shape} has size 0, and the mode of no elements is undefined; give a tensor with elements"
+            " there"
         )
     rows = x.moveaxis(axis_index, -1)
     order = argsort(rows)

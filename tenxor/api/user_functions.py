@@ -195,7 +195,7 @@ def _ordered_reduction(op: str, function: Function, t: Tensor, initial: Number |
     Without `initial`, the first element is the first state, so the tensor is `t` in the dtype of the state. With it, the tensor is `t`.
     """
     if initial is not None and not isinstance(initial, (bool, int, float, complex)):
-        raise ArgumentError(f"{op}: initial is a number, not {describe_value(initial)}")
+        raise ArgumentError(f"{op}: initial must be a number, not {describe_value(initial)}")
     initial_dtype = (
         t.dtype if initial is None else (default_dtype_of(initial) if t.dtype is boolean else promote_weak(initial, t.dtype, op))
     )
@@ -251,7 +251,7 @@ def contract(
     try:
         pairs = [(i, j) for i, j in pairs]
     except (TypeError, ValueError):
-        raise ArgumentError(f"contract: pairs are like [(1, 0)], an axis of each tensor, not {describe_value(pairs)}") from None
+        raise ArgumentError(f"contract: pairs must be like [(1, 0)], an axis of each tensor, not {describe_value(pairs)}") from None
     a_axes = normalize_operand_axes("contract", "first", a.shape, [i for i, _ in pairs])
     b_axes = normalize_operand_axes("contract", "second", b.shape, [j for _, j in pairs])
     for k, (i, j) in enumerate(zip(a_axes, b_axes, strict=True)):
@@ -275,7 +275,7 @@ def contract(
     if not reduction.has_identity and products.shape[-1] == 0:
         raise ShapeError(
             f"contract: shapes {a.shape} and {b.shape}: axis {a_axes[-1]} of the first and axis {b_axes[-1]} of the second have size"
-            " 0, and what `add` makes of nothing is not known; give tensors with elements there"
+            " 0, and `add` of no elements is undefined; give tensors with elements there"
         )
     result = products._reduce(reduction, "contract", -1, False)
     return result.astype(products.dtype, copy=False) if add is None else result

@@ -93,7 +93,7 @@ def vmap(
             x if axis is None else map_leaves(partial(batch.make_element, axis=axis), x) for x, axis in zip(args, axes, strict=True)
         ]
         if batch.size is None:
-            raise ArgumentError("vmap: no argument has an axis to go along; call the function itself, or give in_axes")
+            raise ArgumentError("vmap: no argument has an axis to map over; at least one must; call the function itself, or give in_axes")
         draws = BatchScope(batch.size, randomness)
         with prefix_trace_errors("vmap"), open_scope(draws):
             value = cast(Callable[..., Any], function)(*arguments)

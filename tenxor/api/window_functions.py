@@ -68,7 +68,7 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, spa
     """
     sizes = parse_ints("indices", (dimensions,))
     if any(n < 0 for n in sizes):
-        raise ShapeError(f"indices: shape {sizes} has a negative size; sizes are 0 or more")
+        raise ShapeError(f"indices: shape {sizes} has a negative size; sizes must be 0 or more")
     result_dtype, axes = dtype_of(DEFAULT_INT if dtype is None else dtype), len(sizes)
     lines = [
         make_flat_indices((n,)).astype(result_dtype, copy=False).reshape([n if j == k else 1 for j in range(axes)])
@@ -196,9 +196,9 @@ def _make_window(
     """
     count, result_dtype = validate_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if count < 0:
-        raise ArgumentError(f"{op}: a window of {count} elements: give 0 or more")
+        raise ArgumentError(f"{op}: the number of elements is {count}; it must be 0 or more")
     if not result_dtype.is_float:
-        raise DTypeError(f"{op}: windows are real floats, not {result_dtype}")
+        raise DTypeError(f"{op}: the dtype of a window must be a real float, not {result_dtype}")
     check_element_count(op, (count,))
     is_periodic = check_flag("periodic", periodic) and count > 1  # a window of one element is 1 in both cases
     with np.errstate(all="ignore"):

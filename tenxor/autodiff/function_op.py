@@ -93,7 +93,7 @@ def _check_recorded(name: str, cotangents: Iterable[NodeView]) -> None:
             if not is_nonzero.buffer.typed_view(is_nonzero.dtype)[0]:
                 continue
         raise DerivativeError(
-            f"{name}: has no forward derivative, as its way back leaves what derivatives see (through NumPy, detach() or no_grad());"
+            f"{name}: has no forward derivative, as its backward function leaves the tape (through NumPy, detach() or no_grad());"
             ' use tx.grad or tx.vjp, and mode="reverse" of tx.jacobian'
         )
 

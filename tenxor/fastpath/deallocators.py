@@ -24,6 +24,6 @@ def replace_deallocators(library: Mapping[str, int], classes: Mapping[str, type]
         or block_deallocator != library["block_dies"]
         or any([hasattr(classes[name], "__del__") for name in REUSED_CLASSES])
     ):
-        raise LookupError("what is called when an object dies is not where it is looked for")
+        raise LookupError("a class has an unexpected deallocator (tp_dealloc), or a reused class has a __del__ method")
     for name, slot in slots.items():
         slot.value = library[f"{name}_dies"]

@@ -295,6 +295,7 @@ class FastPath:
         self.kept_alive.append(objects_by_name)
         for name, variable in (("patience", suppression_count), ("meeting", worker_handle)):
             ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(variable)
+        self.result_count = ctypes.c_int64.from_address(self.library["result_count"])
         self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])
         self.compute, self.compute_one_of_several = (
             self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("computed", "computed_alone")

@@ -42,7 +42,17 @@ EXPORTED_FUNCTIONS = (
     *BINARY_SYMBOLS,
     *map(get_entry_symbol, ENTRY_KINDS),
 )
-EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "specs_kept", "stood_there")
+EXPORTED_VARIABLES = (
+    "objects",
+    "counts",
+    "number_of_node",
+    "number_of_recipe",
+    "patience",
+    "meeting",
+    "result_count",
+    "specs_kept",
+    "stood_there",
+)
 MachineCode: TypeAlias = tuple[LinkedCode, str]  # the linked code, and its origin
 EXPORTS = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method in METHODS])
 

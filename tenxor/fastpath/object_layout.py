@@ -66,7 +66,7 @@ def find_offset(value: int, words: list[int], description: str) -> int:
     `description` says in the error's text what was searched for.
     """
     if words.count(value) != 1:
-        raise LookupError(f"{description} is not where it is looked for")
+        raise LookupError(f"{description} must be in the object exactly once, not {words.count(value)} times")
     return 8 * words.index(value)
 
 
@@ -96,9 +96,9 @@ def find_lock_owner_offset() -> int:
     size = lock.__sizeof__()
     free = read_object_words(lock, size)
     with lock:
-        offset = find_offset(get_ident(), read_object_words(lock, size), "who has a lock")
+        offset = find_offset(get_ident(), read_object_words(lock, size), "the owner of a lock")
     if read_object_words(lock, size) != free or free[offset // 8] != 0:
-        raise LookupError("a free lock does not say so")
+        raise LookupError("a free RLock must hold 0 as its owner, before and after it is held")
     return offset
 
 

@@ -38,10 +38,10 @@ class SizedSegment(SizedTemplate):
 
     def __init__(self, trace: SizeTrace, recording: Recording) -> None:
         if any([type(x) is not Scalar for x in recording.constants]):
-            raise TypeError("what is in memory is not known in other sizes")
+            raise TypeError("a constant of the tape segment is in memory; its value for other sizes is unknown")
         symbolic_constants = [x for x in recording.constants if has_symbolic_value(x)]
         if any([isinstance(x.value, FloatBySymInt) for x in symbolic_constants]):  # type: ignore[union-attr]
-            raise TypeError("constants are where points begin")
+            raise TypeError("a constant of the tape segment is a float divided by a symbolic size; it must be a number or a symbolic size")
         steps = tuple([(recipe, sources, offsets, True) for recipe, sources, offsets in recording.steps])
         layouts = [layout for output in recording.outputs for layout in (output.layout, output.target) if layout is not None]
         element_templates = tuple([ViewTemplate(intern_spec(layout.at(0), int64), layout.offset) for layout in layouts])

@@ -115,10 +115,10 @@ def check_installed_methods() -> None:
             counts_before = [sys.getrefcount(w) for w in watched]
             for _ in range(CHECK_ROUNDS):
                 if program.run().tolist() != program.expected:
-                    raise LookupError("a method gives something else than Python's own")
+                    raise LookupError("a method on the fast path returns another result than its Python method")
             counts_after = [sys.getrefcount(w) for w in watched]
             # Other threads may change the counts a little; a mistake would change them in every round.
             if any([abs(b - a) >= CHECK_ROUNDS for a, b in zip(counts_before, counts_after, strict=True)]):
-                raise LookupError("references are not counted as is believed")
+                raise LookupError("calls on the fast path change the reference counts of their operands")
     if len(fallback_arguments) >= CHECK_ROUNDS and not pool.is_under_pressure:  # under memory pressure the fast path declines everything
-        raise LookupError("functions are not called by machine code")
+        raise LookupError("calls of a patched function do not reach the fast path")

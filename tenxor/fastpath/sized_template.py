@@ -149,7 +149,7 @@ class NumberedSpecs:
         Raise TypeError for offset tables, view chains and more than `MAX_AXES` axes.
         """
         if layout.tables is not None or layout.base is not None or len(layout.shape) > MAX_AXES:
-            raise TypeError("tables and chains have more to them than numbers")
+            raise TypeError(f"a layout in a size-generic template must have no offset tables, no view chain and at most {MAX_AXES} axes")
         return dtype, tuple(map(terms_of, (*layout.shape, *layout.strides)))
 
     def get_contiguous_number(self, shape: tuple[int, ...], dtype: DType) -> int:
@@ -236,10 +236,10 @@ class SizedTemplate(SizeProgram):
         symbolic_steps = _list_steps(symbolic)
         for recipe, sources, starts, follows in symbolic_steps:
             if recipe.is_uncacheable:
-                raise TypeError("what is not remembered for itself has no rule")
+                raise TypeError("an uncacheable recipe has no size-generic rule")
             values = [get_symbolic_size(s) for s in sources if has_symbolic_value(s)]
             if values and self.is_single:
-                raise TypeError("a number is what an operation is given")
+                raise TypeError("a template of a single operation must have no symbolic number as an operand")
             spec_number, dtypes = specs.get_contiguous_number(recipe.shape, recipe.dtype), (*recipe.dtypes, recipe.dtype)
             keys_and_dtypes = zip((*recipe.layout_keys, recipe.target), dtypes, strict=True)
             operand_spec_numbers = tuple(
@@ -270,7 +270,7 @@ class SizedTemplate(SizeProgram):
             elif isinstance(element, ViewTemplate):
                 numbers.append(element.shift)
             else:
-                raise TypeError("parts are views, or in memory")
+                raise TypeError(f"each part of a result must be a view or in memory, not a {type(element).__name__}")
             element_specs.append((specs.get_number(element.spec.layout, element.spec.dtype), memory_number))
         for step, product, words, plan in records:
             if step >= 0:

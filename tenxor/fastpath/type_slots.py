@@ -77,10 +77,10 @@ def make_slot_wrapper(cls: type, name: str, function: int, text: str, kept_alive
     """
     int_wrapper = vars(int)[name]
     if type(int_wrapper).__basicsize__ != _WRAPPER_BASE_OFFSET + 16:
-        raise LookupError(f"a wrapper has {type(int_wrapper).__basicsize__} bytes")
+        raise LookupError(f"a slot wrapper of int has {type(int_wrapper).__basicsize__} bytes; it must have {_WRAPPER_BASE_OFFSET + 16}")
     int_base = ctypes.POINTER(_WrapperBase).from_address(id(int_wrapper) + _WRAPPER_BASE_OFFSET).contents
     if int_base.name != name.encode() or int_base.known_as != id(int_wrapper.__name__):
-        raise LookupError(f"what {name} of an integer is made of is not where it is looked for")
+        raise LookupError(f"the slot wrapper int.{name} is not laid out as expected")
     wrapper_base = _WrapperBase(
         int_base.name, int_base.place, int_base.function, int_base.wrapper, text.encode(), int_base.flags, int_base.known_as
     )
@@ -98,7 +98,7 @@ def _view_slot(cls: type, table: int, entry: int) -> ctypes.c_void_p:
     if table:
         address = ctypes.c_void_p.from_address(address + table).value or 0
         if not address:
-            raise LookupError(f"{cls.__name__} has no table of what it does")
+            raise LookupError(f"the type {cls.__name__} has no table of slots at offset {table}")
     return ctypes.c_void_p.from_address(address + entry)
 
 
@@ -135,7 +135,7 @@ class SlotSwitch:
         library, cls, entries = self._library, self._class, []
         for name, entry in BINARY_SLOT_OFFSETS.items():
             if _view_slot(cls, TP_AS_NUMBER_OFFSET, entry).value != library[f"number_{name}"]:
-                raise LookupError(f"what is called for __{name}__ is not what its methods are wrappers of")
+                raise LookupError(f"the slot of __{name}__ does not hold the function that its slot wrapper calls")
         nothing = type("Nothing", (), {"__slots__": ()})
         for name, (method, table, entry) in SLOT_LOCATIONS.items():
             slot = _view_slot(cls, table, entry)
@@ -146,7 +146,7 @@ class SlotSwitch:
                 or slot.value != expected_slot.value
                 or (value_without_method and value_without_method == expected_slot.value)
             ):
-                raise LookupError(f"what is called for {method} is not where it is looked for")
+                raise LookupError(f"the slot of {method} does not hold the expected function")
             ctypes.c_void_p.from_address(library["stood_there"] + 8 * SLOT_INDICES[name]).value = slot.value
             entries.append((slot, library[name]))
         return entries

@@ -50,7 +50,7 @@ def _find_vectorcall_offset() -> int:
         or not _view_word(partial_probe, offset).value
         or _view_word(partial_probe, offset).value != _view_word(patchable_probe, offset).value
     ):
-        raise LookupError("what calls a function is not where it is looked for")
+        raise LookupError("the vectorcall address of a function is not at the offset that its type states")
     return offset
 
 

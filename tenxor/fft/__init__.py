@@ -402,10 +402,10 @@ def _check_sample_count(n: int) -> int:
 def _make_frequencies(k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
     float_dtype = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if not float_dtype.is_float:
-        raise DTypeError(f"fftfreq: frequencies are real floats, not {float_dtype}")
+        raise DTypeError(f"fftfreq: the dtype of frequencies must be a real float, not {float_dtype}")
     check_argument("fftfreq", "d, the time between samples,", d, "float")
     if not d:
-        raise ArgumentError(f"fftfreq: samples that are {d} apart have no frequencies")
+        raise ArgumentError(f"fftfreq: d is {d}; the distance of samples must not be 0")
     return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(float_dtype), device=device)
 
 
@@ -453,7 +453,7 @@ def _check_real(op: str, x: Any) -> Tensor:
 
 def _check_norm(norm: str | None) -> str:
     if norm is not None and not (isinstance(norm, str) and norm in OPPOSITE_NORMS):
-        raise ArgumentError(f"fft: norm is 'backward', 'ortho' or 'forward', not {describe_value(norm)}")
+        raise ArgumentError(f"fft: norm must be 'backward', 'ortho' or 'forward', not {describe_value(norm)}")
     return norm or "backward"
 
 
@@ -532,7 +532,7 @@ def _resolve_sizes(x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tup
     if axes is None:
         count = x.ndim if requested is None else len(requested)
         if count > x.ndim:
-            raise ArgumentError(f"fftn: s has {count} sizes, and shape {x.shape} has {x.ndim} axes")
+            raise ArgumentError(f"fftn: s has {count} sizes; it must have at most {x.ndim}, one for each axis of shape {x.shape}")
         axis_list = list(range(x.ndim - count, x.ndim))
     else:
         axis_list = [normalize_axis("fftn", a, x.ndim) for a in parse_ints("fftn", (axes,))]
@@ -542,7 +542,7 @@ def _resolve_sizes(x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tup
     if requested is None:
         return full_sizes, axis_list
     if len(requested) != len(axis_list):
-        raise ArgumentError(f"fftn: s has {len(requested)} sizes for {len(axis_list)} axes; it has one for each")
+        raise ArgumentError(f"fftn: s has {len(requested)} sizes for {len(axis_list)} axes; it must have one for each")
     return [full_size if n == -1 else n for n, full_size in zip(requested, full_sizes, strict=True)], axis_list
 
 

@@ -20,7 +20,9 @@ def check_shape(subject: str, shape: tuple[int, ...]) -> None:
     Axes of size 0 count as 1, since NumPy rejects large shapes even without elements.
     """
     if any(n < 0 for n in shape) or prod([n or 1 for n in shape]) >= MAX_TENSOR_ELEMENTS:
-        raise FileError(f"{subject} has shape {shape}, which no tensor has")
+        raise FileError(
+            f"{subject} has shape {shape}; no size may be negative, and sizes above 0 must multiply to less than {MAX_TENSOR_ELEMENTS}"
+        )
 
 
 @contextmanager

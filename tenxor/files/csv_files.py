@@ -77,9 +77,9 @@ def load_csv(
     """
     d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise ArgumentError(f"load_csv: delimiter is one character, not {delimiter!r}")
+        raise ArgumentError(f"load_csv: delimiter must be one character, not {delimiter!r}")
     if not isinstance(skip, int) or skip < 0:
-        raise ArgumentError(f"load_csv: skip is a number of lines, not {skip!r}")
+        raise ArgumentError(f"load_csv: skip is {skip!r}; it must be a number of lines, 0 or more")
     if max_bytes is not None and max_bytes < 1:
         raise ArgumentError(f"load_csv: max_bytes is {max_bytes}; it must be 1 or more, or None for no limit")
     Path(path).stat()  # raises FileNotFoundError with the path
@@ -131,9 +131,9 @@ def save_csv(path: FilePath, x: Operand, *, delimiter: str = ",", header: str = 
     """
     table = asarray(x)
     if table.ndim not in (1, 2):
-        raise ShapeError(f"save_csv: a table has one or two axes, not {table.ndim}; use x.reshape(-1, n)")
+        raise ShapeError(f"save_csv: x has {table.ndim} axes; it must have one or two; use x.reshape(-1, n)")
     if table.dtype.is_complex:
-        raise DTypeError("save_csv: complex numbers are two columns; give x.real and x.imag")
+        raise DTypeError("save_csv: x is complex; it must be real; save x.real and x.imag, as two columns")
     digits = {"bool": "%d", "int": "%d", "uint": "%d"}.get(table.dtype.kind, "%.17g" if table.dtype is DEFAULT_FLOAT else "%.9g")
     suffix = Path(path).suffix
     with (

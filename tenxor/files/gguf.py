@@ -140,7 +140,9 @@ class _Reader:
         """Return a count of items that follow; raise FileError if not even `min_item_bytes` are left for each."""
         count: int = self.read_number("<Q")
         if count * min_item_bytes > self.content.size - self.position:
-            raise FileError(f"{self.subject} says that {count} things follow at {self.position}, and ends at {self.content.size}")
+            raise FileError(
+                f"{self.subject} is damaged: {count} items must follow at byte {self.position}, and the file ends at {self.content.size}"
+            )
         return count
 
     def read_text(self) -> str:
@@ -159,7 +161,7 @@ class _Reader:
             count = self.read_count(struct.calcsize(form))
             return list(struct.unpack(f"<{count}{form[1]}", self.read_bytes(count * struct.calcsize(form))))
         if kind not in _SCALAR_FORMATS:
-            raise FileError(f"{self.subject} has a value of an unknown type, {kind}, at {self.position}")
+            raise FileError(f"{self.subject} has a metadata value of the unknown type {kind}, at byte {self.position}")
         return self.read_number(_SCALAR_FORMATS[kind])
 
 
@@ -203,7 +205,7 @@ class Gguf(Mapping[str, Tensor]):
         reader.read_bytes(4)
         version = reader.read_number("<I")
         if version not in (2, 3):
-            raise FileError(f"{self._subject} is of version {version}; this reads 2 and 3, of little-endian numbers")
+            raise FileError(f"{self._subject} has GGUF version {version}; it must be 2 or 3, with little-endian numbers")
         tensor_count, value_count = reader.read_count(24), reader.read_count(13)
         self.metadata: dict[str, Any] = {}
         for _ in range(value_count):
@@ -212,7 +214,7 @@ class Gguf(Mapping[str, Tensor]):
         entries = [self._read_entry(reader) for _ in range(tensor_count)]
         alignment = self.metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
-            raise FileError(f"{self._subject} says its alignment is {alignment!r}")
+            raise FileError(f"{self._subject} is damaged: its general.alignment is {alignment!r}; it must be an integer of 1 or more")
         begin = reader.position + -reader.position % alignment
         self._entries = {name: entry._replace(offset=entry.offset + begin) for name, entry in entries}
 
@@ -221,7 +223,7 @@ class Gguf(Mapping[str, Tensor]):
         """Return the name and the entry of the next tensor in the header. The entry's offset counts from the end of the header."""
         name, axes = reader.read_text(), reader.read_number("<I")
         if axes > 64:
-            raise FileError(f"{reader.subject} says that {name!r} has {axes} axes")
+            raise FileError(f"{reader.subject} is damaged: tensor {name!r} has {axes} axes; it must have at most 64")
         shape = struct.unpack(f"<{axes}Q", reader.read_bytes(8 * axes))[::-1]
         return name, _TensorEntry(shape, reader.read_number("<I"), reader.read_number("<Q"))
 

@@ -207,7 +207,7 @@ def read_npz(op: str, path: FilePath, *, mapped: bool = False) -> dict[str, Tens
                     name = info.filename.removesuffix(".npy")
                     subject = f"{op}: {name!r} in {os.fspath(path)!r}"
                     if name in tensors:
-                        raise FileError(f"{subject} occurs twice")
+                        raise FileError(f"{subject} occurs twice; each name must occur once in an archive")
                     left -= info.compress_size  # counted down, since damaged members may claim the same bytes
                     if left < 0 or info.file_size > info.compress_size * _MAX_DEFLATE_RATIO + 64:
                         raise FileError(f"{subject} says it has {info.file_size} bytes, which this file of {size} cannot hold")
@@ -276,7 +276,7 @@ def _read_tensor(subject: str, file: IO[bytes], size: int, mapped: FilePath | No
     except Exception as error:  # the header is parsed as Python text, which raises errors of many types
         raise FileError(f"{subject} is not a readable npy file: {error}") from error
     if dtype.hasobject:
-        raise FileError(f"{subject} contains Python objects, and reading these would run code")
+        raise FileError(f"{subject} contains Python objects; elements must be numbers, as reading objects would run code")
     try:
         dtype_of(dtype.newbyteorder("="))
     except DTypeError as error:

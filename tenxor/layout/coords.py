@@ -127,7 +127,7 @@ def validate_shape(shape: Iterable[int]) -> Shape:
     """Return `shape` as a tuple of ints. Raises ShapeError for a negative size, TypeError for anything but integers."""
     sizes = as_int_tuple(shape)
     if True in [n < 0 for n in sizes]:  # `min` would compare symbolic sizes with each other and record guards
-        raise ShapeError(f"shape {sizes} has a negative size")
+        raise ShapeError(f"shape {sizes} has a negative size; sizes must be 0 or more")
     return sizes
 
 
@@ -164,7 +164,7 @@ def normalize_index(index: int, axis: int, size: int) -> int:
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise BadIndex(f"the index of axis {axis} is {describe_value(index)}; an index is an integer") from None
+        raise BadIndex(f"the index of axis {axis} is {describe_value(index)}; it must be an integer") from None
     if not -size <= position < size:
         raise IndexOutOfRange(f"index {position} is out of range for axis {axis} with size {size}")
     return position if position >= 0 else position + size
@@ -188,7 +188,7 @@ def validate_int(op: str, name: str, value: int) -> int:
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise ArgumentError(f"{op}: {name} is an integer, not {describe_value(value)}") from None
+        raise ArgumentError(f"{op}: {name} must be an integer, not {describe_value(value)}") from None
 
 
 def as_axis_int(axis: Any, op: str) -> int:
@@ -200,7 +200,7 @@ def as_axis_int(axis: Any, op: str) -> int:
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise AxisError(f"{op}: an axis is an integer, not {describe_value(axis)}") from None
+        raise AxisError(f"{op}: an axis must be an integer, not {describe_value(axis)}") from None
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
@@ -227,7 +227,7 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
         return (checked_axis(axes, ndim, op),)
     axis_list = as_axis_tuple(axes)
     if getattr(axes, "shape", ()) and "int" not in str(getattr(axes, "dtype", None)):
-        raise AxisError(f"{op}: axes are integers, not {describe_value(axes)}")
+        raise AxisError(f"{op}: axes must be integers, not {describe_value(axes)}")
     positions = tuple([checked_axis(axis, ndim, op) for axis in axis_list])
     if len(set(positions)) < len(positions):
         repeated = next(axis for axis in positions if positions.count(axis) > 1)

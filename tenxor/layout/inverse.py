@@ -29,8 +29,8 @@ def invert_layout(layout: Layout) -> Layout:
     """Return the inverse of a bijective layout; see `Layout.inverse`."""
     if not _is_bijection(layout, layout.size):
         raise ArgumentError(
-            f"inverse: {layout} of {layout.size} elements has none, as not each of the offsets from 0 to {layout.size - 1} is"
-            " reached once; its adjoint says how values go back"
+            f"inverse: {layout} of {layout.size} elements has no inverse: not each of the offsets from 0 to {layout.size - 1} is"
+            " reached once; use its adjoint, which sums the values of each offset"
         )
     result: Layout = _invert(layout)
     return result

@@ -70,7 +70,8 @@ class Layout(View):
         reach = self.range()
         if reach is not None and (reach[0] < 0 or reach[1] >= base.size):
             raise IndexOutOfRange(
-                f"over: numbers from {reach[0]} to {reach[1]} do not all exist in shape {base.shape} of {base.size} elements"
+                f"over: the layout reads flat indices from {reach[0]} to {reach[1]}; they must be from 0 to {base.size - 1} in shape"
+                f" {base.shape}"
             )
         return self._over(base)
 

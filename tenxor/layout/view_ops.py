@@ -11,7 +11,10 @@ def compute_axis_order(source: int | Iterable[int], destination: int | Iterable[
     sources = checked_axes(source, ndim, "moveaxis")
     destinations = checked_axes(destination, ndim, "moveaxis")
     if len(sources) != len(destinations):
-        raise AxisError(f"moveaxis: {len(sources)} axes {sources} cannot go to {len(destinations)} places {destinations}")
+        raise AxisError(
+            f"moveaxis: source {sources} has {len(sources)} axes and destination {destinations} {len(destinations)}; they must have equally"
+            " many"
+        )
     order = [axis for axis in range(ndim) if axis not in sources]
     for position, axis in sorted(zip(destinations, sources, strict=True)):
         order.insert(position, axis)

@@ -15,7 +15,8 @@ def as_matrices(op: str, x_like: Operand) -> Tensor:
     x = asarray(x_like)
     if x.ndim < 2:
         raise MatrixShapeError(
-            f"{op}: shape {x.shape} has {x.ndim} ax{'is' if x.ndim == 1 else 'es'}; a matrix has 2, and a stack of them more"
+            f"{op}: shape {x.shape} has {x.ndim} ax{'is' if x.ndim == 1 else 'es'}; it must have 2 for a matrix, and more for a stack of"
+            " matrices"
             " (x.expand_dims(-1) is a column)"
         )
     return x
@@ -26,7 +27,9 @@ def as_square_matrices(op: str, x_like: Operand) -> Tensor:
     x = as_matrices(op, x_like)
     rows, columns = x.shape[-2:]
     if rows != columns:
-        raise MatrixShapeError(f"{op}: matrices of shape {x.shape} are not square: the last two axes have sizes {rows} and {columns}")
+        raise MatrixShapeError(
+            f"{op}: matrices of shape {x.shape} are not square: the last two axes have sizes {rows} and {columns}; they must be equal"
+        )
     return x
 
 

@@ -229,7 +229,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None
     for t, t_axis in ((a, a_axis), (b, b_axis)):
         if t.shape[t_axis] != 3:
             raise ShapeError(
-                f"cross: axis {axis} of shape {t.shape} has size {t.shape[t_axis]}; a cross product is of vectors of 3 elements"
+                f"cross: axis {axis} of shape {t.shape} has size {t.shape[t_axis]}; it must be 3, the size of vectors of a cross product"
             )
     a, b = a.moveaxis(a_axis, -1), b.moveaxis(b_axis, -1)
     shifted_1, shifted_2 = [1, 2, 0], [2, 0, 1]
@@ -322,17 +322,18 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
         raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {describe_value(tensors)}") from None
     arrays = [asarray(t) for t in factors]
     if len(arrays) < 2:
-        raise ArgumentError(f"multi_dot: a product has two or more factors, not {len(arrays)}")
+        raise ArgumentError(f"multi_dot: there are {len(arrays)} tensors; there must be at least 2")
     operands: list[Any] = []
     for k, t in enumerate(arrays):
         is_end = k in (0, len(arrays) - 1)
         if t.ndim != 2 and not (is_end and t.ndim == 1):
-            raise ShapeError(f"multi_dot: factor {k} has shape {t.shape}; all are matrices, and the first and the last may be 1-D")
+            raise ShapeError(f"multi_dot: factor {k} has shape {t.shape}; all must be matrices, but the first and the last may be 1-D")
         operands += [t, [k, k + 1] if t.ndim == 2 else [1] if k == 0 else [k]]
     for k in range(len(arrays) - 1):
         if arrays[k].shape[-1] != arrays[k + 1].shape[0]:
             raise ShapeError(
-                f"multi_dot: factors {k} and {k + 1} have shapes {arrays[k].shape} and {arrays[k + 1].shape}, which do not fit"
+                f"multi_dot: factors {k} and {k + 1} have shapes {arrays[k].shape} and {arrays[k + 1].shape}; the last size of one must"
+                " equal the first of the next"
             )
     result_axes = [axis for axis, t in ((0, arrays[0]), (len(arrays), arrays[-1])) if t.ndim == 2]
     return einsum(*operands, result_axes, out=out)

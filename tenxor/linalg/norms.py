@@ -82,7 +82,7 @@ def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) ->
     number = _order_as_float(order)
     if number is None:
         raise ArgumentError(
-            f"{op}: the norm of a vector has a number for its order, not {describe_value(order)}; 'fro' and 'nuc' are of matrices"
+            f"{op}: the order of a vector norm must be a number, not {describe_value(order)}; 'fro' and 'nuc' are for matrices"
         )
     dtype = result_dtype(x.dtype).part
     x, order = as_lapack_dtype(x), number
@@ -282,7 +282,7 @@ def norm(
     if len(axes) == 1:
         return _vector_norms("norm", x, axes, keep, 2 if ord is None else ord)
     if len(axes) != 2:
-        raise ShapeError(f"norm: shape {x.shape} has {len(axes)} axes; name one for vectors, or two for matrices")
+        raise ShapeError(f"norm: shape {x.shape} has {len(axes)} axes; axis must name one for vectors, or two for matrices")
     norms = _matrix_norms("norm", x.moveaxis(axes, (-2, -1)), False, ord)
     return norms.expand_dims(axes) if keep else norms
 
@@ -376,7 +376,7 @@ def cond(x: Operand, /, p: Order = None) -> Tensor:
         x = as_matrices("cond", x)
         s = _decompositions.svdvals(as_lapack_dtype(x))
         if 0 in x.shape[-2:]:
-            raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements")
+            raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements; they must have at least one row and one column")
         condition = s[..., -1] / s[..., 0] if _order_as_float(p) == -2 else s[..., 0] / s[..., -1]
         condition = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, condition)  # also for a matrix of zeros
         return cast_to(condition, result_dtype(x.dtype).part)

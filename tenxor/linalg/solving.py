@@ -336,7 +336,7 @@ def tensorinv(a: Operand, /, ind: int = 2) -> Tensor:
     a = asarray(a)
     count = validate_int("tensorinv", "ind", ind)
     if not 0 < count <= a.ndim:
-        raise ArgumentError(f"tensorinv: ind is {ind}; it counts axes of shape {a.shape}, from 1 on")
+        raise ArgumentError(f"tensorinv: ind is {ind}; it must be from 1 to {a.ndim}, the number of axes of shape {a.shape}")
     rows, columns = a.shape[:count], a.shape[count:]
     if prod(rows) != prod(columns):
         raise MatrixShapeError(

@@ -116,7 +116,7 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
     if in_use + capacity > pool.limit_bytes:
         raise OutOfMemory(
             f"{op}: no memory for {wanted}, in a block of {capacity}; {in_use} bytes are in use and the limit"
-            f" is {pool.limit_bytes}: let go of other tensors, or raise it with tx.set_memory_limit"
+            f" is {pool.limit_bytes}: free other tensors, or raise the limit with tx.set_memory_limit"
         )
     raise OutOfMemory(f"{op}: no memory for {wanted}; {in_use} bytes are in use")
 
@@ -219,11 +219,11 @@ def set_memory_limit(limit: int | None) -> None:
     try:
         limit = as_int(limit)
     except TypeError:
-        raise ArgumentError(f"set_memory_limit: the limit is a number of bytes or None, not {describe_value(limit)}") from None
+        raise ArgumentError(f"set_memory_limit: the limit must be a number of bytes or None, not {describe_value(limit)}") from None
     if limit < 1:
-        raise ArgumentError(f"set_memory_limit: nothing fits into {limit} bytes; give a positive number, or None for no limit")
+        raise ArgumentError(f"set_memory_limit: the limit is {limit} bytes; it must be a positive number, or None for no limit")
     if limit < pool.in_use:
-        raise ArgumentError(f"set_memory_limit: tensors use {pool.in_use} bytes, more than {limit}; let go of some first")
+        raise ArgumentError(f"set_memory_limit: tensors use {pool.in_use} bytes, more than the limit of {limit}; free some tensors first")
     pool.limit_bytes = limit
     pool.release(pool.in_use + pool.pooled - limit)
     pool.reset_pressure()
@@ -238,7 +238,7 @@ def _set_initial_limit() -> None:
         except ValueError:
             limit = 0
         if limit < 1:
-            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not {value!r:.80}; it must be a positive integer")
+            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is {value!r:.80}; it must be a positive integer, a number of bytes")
         set_memory_limit(limit)
 
 

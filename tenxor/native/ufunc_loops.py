@@ -225,11 +225,11 @@ def _make_loop(ufunc: Any, types: str, **loop_fields: Any) -> UfuncLoop:
     fields = _UFunc.from_address(id(ufunc) + object.__basicsize__)
     expected = (ufunc.nin, ufunc.nout, ufunc.nargs, len(ufunc.types))
     if (fields.nin, fields.nout, fields.nargs, fields.ntypes) != expected or fields.name != ufunc.__name__.encode():
-        raise LookupError("its parts are not where they are looked for")
+        raise LookupError(f"the memory of the ufunc {ufunc.__name__} is not laid out as expected")
     k = ufunc.types.index(types)
     function, data = [table and (ctypes.c_void_p * fields.ntypes).from_address(table)[k] for table in (fields.functions, fields.data)]
     if not function:
-        raise LookupError("it has no function of C")
+        raise LookupError(f"{ufunc.__name__} has no C function for {types}")
     letters = tuple([tuple(findall(r"\w+", core)) for core in findall(r"\((.*?)\)", ufunc.signature)])
     return UfuncLoop(function, data or 0, letters, fields.nin - bool(loop_fields.get("constant_bytes")), **loop_fields)
 

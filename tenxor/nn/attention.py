@@ -78,7 +78,9 @@ class KeyValueCache:
             )
         end = self.used + keys.shape[2]
         if end > length:
-            raise ShapeError(f"KeyValueCache: {self.used} steps and {keys.shape[2]} more are too many; the cache has room for {length}")
+            raise ShapeError(
+                f"KeyValueCache: {self.used} steps in the cache and {keys.shape[2]} more are too many; there must be at most {length}"
+            )
         self.keys[:, :, self.used : end] = keys
         self.values[:, :, self.used : end] = values
         self.used = end
@@ -180,7 +182,10 @@ class MultiHeadAttention(Module):
         q, k, v = self._split_heads(self.to_query(query)), self._split_heads(self.to_key(key)), self._split_heads(self.to_value(value))
         if cache is not None:
             if is_causal and q.shape[2] > 1 and cache.used:
-                raise ArgumentError("MultiHeadAttention: with a cache that has steps in it, give one step at a time, or an attn_mask")
+                raise ArgumentError(
+                    "MultiHeadAttention: is_causal needs one query step at a time once the cache has steps; give one step, or an attn_mask"
+                    " without is_causal"
+                )
             is_causal = is_causal and q.shape[2] > 1
             k, v = cache.append(k, v)
         attended = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)

@@ -362,7 +362,7 @@ def embedding(input: Operand, weight: Tensor) -> Tensor:
     """
     indices = asarray(input)
     if not indices.dtype.is_integer:
-        raise DTypeError(f"embedding: indices are integers, not {indices.dtype}")
+        raise DTypeError(f"embedding: indices must be integers, not {indices.dtype}")
     return take(weight, indices.reshape(-1), axis=0).reshape((*indices.shape, weight.shape[-1]))
 
 
@@ -382,7 +382,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: 
         Source of the mask, by default the default generator of `tx.random`.
     """
     if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
+        raise ArgumentError(f"dropout: p must be a probability, from 0 to 1, not {p}")
     if not check_flag("training", training) or p == 0.0:
         return input
     draw = (random if generator is None else generator).random(input.shape, dtype=float32)
@@ -542,7 +542,7 @@ def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64)
     """
     indices = asarray(tensor)
     if not indices.dtype.is_integer:
-        raise DTypeError(f"one_hot: indices are integers, not {indices.dtype}")
+        raise DTypeError(f"one_hot: indices must be integers, not {indices.dtype}")
     if num_classes < -1:
         raise ArgumentError(f"one_hot: num_classes is {num_classes}; it must be 0 or more, or -1 for one more than the largest index")
     if num_classes == -1:

@@ -527,7 +527,9 @@ class _BatchNorm(Layer):
         """Update the running mean and variance with those of a batch. Raise ShapeError for a batch with a single number per channel."""
         count = x.size // self.num_features
         if count < 2:
-            raise ShapeError(f"{type(self).__name__}: a batch of shape {x.shape} has one number a channel; training needs more")
+            raise ShapeError(
+                f"{type(self).__name__}: a batch of shape {x.shape} has one number per channel; in training there must be at least 2"
+            )
         if self.running_mean is None or self.running_var is None:
             return
         with no_grad():

@@ -457,10 +457,12 @@ def cross_entropy(
         _check_classes(op, input, target, axis)
         return _class_loss(op, log_softmax(input, axis=axis), target, axis, weight, ignore_index, reduction, label_smoothing)
     if not target.dtype.is_float:
-        raise DTypeError(f"{op}: the target is classes, integers, or probabilities, floats; not {target.dtype}")
+        raise DTypeError(f"{op}: target has dtype {target.dtype}; it must be integers, the classes, or floats, their probabilities")
     target = _check_target(op, input, target)
     if ignore_index >= 0:
-        raise ArgumentError(f"{op}: ignore_index is {ignore_index} and target probabilities; it is for targets that are classes")
+        raise ArgumentError(
+            f"{op}: ignore_index is {ignore_index} with a target of probabilities; target must be classes; leave ignore_index out"
+        )
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[axis]
     logs = log_softmax(input, axis=axis)
@@ -512,7 +514,7 @@ def nll_loss(input: Tensor, target: Operand, weight: Tensor | None = None, *, ig
     """
     op, target = "nll_loss", asarray(target)
     if not target.dtype.is_integer:
-        raise DTypeError(f"{op}: the target is classes, integers, not {target.dtype}")
+        raise DTypeError(f"{op}: target has dtype {target.dtype}; it must be integers, the classes")
     axis = _class_axis(op, input)
     _check_class_weights(op, input, weight, axis)
     _check_classes(op, input, target, axis)

@@ -335,7 +335,8 @@ class Module:
         missing, unknown = [name for name in tensors if name not in state_dict], [name for name in state_dict if name not in tensors]
         if strict and (missing or unknown):
             raise ArgumentError(
-                f"load_state_dict: {type(self).__name__}: missing are {missing}, unknown are {unknown}; use strict=False to leave them out"
+                f"load_state_dict: {type(self).__name__}: the state lacks {missing} and has the unknown names {unknown}; use strict=False"
+                " to leave these out"
             )
         if tensors and state_dict and len(missing) == len(tensors):
             warnings.warn(

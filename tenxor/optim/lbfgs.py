@@ -55,7 +55,7 @@ class LBFGS(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1.0, *, history: PositiveInt = 10, searches: PositiveInt = 25) -> None:
         super().__init__(params, lr=lr)
         if len(self.groups) > 1:
-            raise ArgumentError("LBFGS: takes one group of parameters")
+            raise ArgumentError(f"LBFGS: params has {len(self.groups)} groups; there must be one group of parameters")
         self.history, self.searches = history, searches
         self._steps: list[tuple[Any, Any, float]] = []  # step, change of the gradient, and 1 / (inner product of both)
 
@@ -79,7 +79,7 @@ class LBFGS(Optimizer):
             If `closure` is missing, is not a function, or returns no tensor.
         """
         if closure is None:
-            raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
+            raise ArgumentError("LBFGS: closure is None; it must be a function that computes the loss, which step calls several times")
         check_argument("LBFGS", "closure", closure, "Callable")
         self.steps += 1
         value, gradient = self._evaluate(closure)

@@ -85,7 +85,7 @@ class Optimizer:
     @validate_arguments
     def __init__(self, params: Iterable[Any], **numbers: Any) -> None:
         if isinstance(params, Tensor):
-            raise ArgumentError(f"{type(self).__name__}: params are a list of tensors, not one of shape {params.shape}; give [x]")
+            raise ArgumentError(f"{type(self).__name__}: params must be a list, not a tensor of shape {params.shape}; give [x]")
         items = list(params)
         if not items:
             raise ArgumentError(
@@ -102,7 +102,7 @@ class Optimizer:
             if not t.is_leaf:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} was computed from others; give these, or use x.detach().copy()")
             if any(t is earlier for earlier in self.parameters[:k]):
-                raise ArgumentError(f"{type(self).__name__}: parameter {k} occurs twice")
+                raise ArgumentError(f"{type(self).__name__}: parameter {k} occurs twice; each must occur once")
         self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
         self.steps = 0
         self.counts = [0 for _ in self.parameters]
@@ -125,10 +125,10 @@ class Optimizer:
             check_argument(op, key, group[key], kinds[key])
         for key in _NONNEGATIVE_SETTINGS & group.keys():
             if group[key] < 0:
-                raise ArgumentError(f"{op}: {key} is {group[key]!r}; it is 0 or more")
+                raise ArgumentError(f"{op}: {key} is {group[key]!r}; it must be 0 or more")
         for beta in group.get("betas", ()):
             if not 0 <= beta < 1:
-                raise ArgumentError(f"{op}: betas are {group['betas']!r}; each is from 0 on and below 1")
+                raise ArgumentError(f"{op}: betas are {group['betas']!r}; each must be 0 or more, and below 1")
 
     def zero_grad(self) -> None:
         """Set the gradients of the parameters to None, including parameters that no longer require gradients."""
@@ -246,7 +246,7 @@ class Optimizer:
         check_fields("load_state_dict", state, steps="int", groups="Sequence", state="Sequence")
         for name, present, saved in (("parameters", self.state, state["state"]), ("groups", self.groups, state["groups"])):
             if len(saved) != len(present):
-                raise ArgumentError(f"load_state_dict: the state has {len(saved)} {name}; the optimizer has {len(present)}")
+                raise ArgumentError(f"load_state_dict: the state has {len(saved)} {name}; it must have {len(present)}, as the optimizer")
         for settings in (*state["groups"], *state["state"]):
             check_argument("load_state_dict", "each group, and what is kept of each parameter,", settings, "Mapping")
         loaded = [{key: asarray(x) for key, x in tensors.items()} for tensors in state["state"]]
@@ -266,11 +266,11 @@ class Optimizer:
         counts = state.get("counts", [steps if tensors else 0 for tensors in converted])
         check_argument("load_state_dict", "what the state has as 'counts'", counts, "Sequence")
         if len(counts) != len(self.counts):
-            raise ArgumentError(f"load_state_dict: there are counts of {len(counts)} parameters, and here are {len(self.counts)}")
+            raise ArgumentError(f"load_state_dict: the state counts steps of {len(counts)} parameters; it must be {len(self.counts)}")
         for k, count in enumerate(counts):
             check_argument("load_state_dict", f"count {k}", count, "int")
             if count < 0:
-                raise ArgumentError(f"load_state_dict: count {k} is {count}; it is 0 or more")
+                raise ArgumentError(f"load_state_dict: count {k} is {count}; it must be 0 or more")
         self.steps, self.counts, self.state = steps, [int(count) for count in counts], converted
         for group, settings in zip(self.groups, state["groups"], strict=True):
             group.update(settings)

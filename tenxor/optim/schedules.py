@@ -86,7 +86,10 @@ class Schedule:
         """
         check_fields("load_state_dict", state, count="int", rates="Sequence")
         if len(state["rates"]) != len(self.rates):
-            raise ArgumentError(f"load_state_dict: the state is of {len(state['rates'])} groups, and here are {len(self.rates)}")
+            raise ArgumentError(
+                f"load_state_dict: the state is of {len(state['rates'])} groups and the schedule of {len(self.rates)}; they must be equally"
+                " many"
+            )
         for rate in state["rates"]:
             check_argument("load_state_dict", "each rate", rate, "float")
         self.count, self.rates = int(state["count"]), list(state["rates"])

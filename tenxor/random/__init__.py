@@ -129,7 +129,7 @@ class Generator:
         """
         key = int.from_bytes(os.urandom(8), "little") if seed is None else _to_integer("Generator", "seed", seed)
         if not 0 <= key < 2**64:
-            raise ArgumentError(f"Generator: seed {key} is not from 0 to 2**64 - 1")
+            raise ArgumentError(f"Generator: seed is {key}; it must be from 0 to 2**64 - 1")
         note_seeding(self, seed is not None)
         self._key, self._draws = key, 0
 
@@ -256,7 +256,7 @@ class Generator:
         sizes, d = normalize_shape("normal", shape), _check_float_dtype("normal", dtype)
         loc, scale = _to_float("normal", "mean", mean), _to_float("normal", "std", std)
         if scale < 0:
-            raise ArgumentError(f"normal: std {std} is negative")
+            raise ArgumentError(f"normal: std is {std}; it must be 0 or more")
         values = self._draw_next("standard_normal", sizes)
         if (loc, scale) != (0, 1):
             values = values * scale + loc
@@ -311,12 +311,17 @@ class Generator:
             raise DTypeError(f"integers: {d} is not an integer dtype")
         first, end = (0, low) if high is None else (low, high)
         if isinstance(high, (tuple, list)):
-            raise ArgumentError(f"integers: high is an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
+            raise ArgumentError(f"integers: high must be an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
         first, last = _to_integer("integers", "low", first), _to_integer("integers", "high", end) - (not check_flag("endpoint", endpoint))
         if first > last:
-            raise ArgumentError(f"integers: the range from {first} to {last} (inclusive) is empty")
+            raise ArgumentError(
+                f"integers: the range from {first} to {last} (inclusive) is empty; its end must be above its start, or equal to it with"
+                " endpoint=True"
+            )
         if first < d.lowest or last > d.highest:
-            raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
+            raise OutOfBounds(
+                f"integers: {first} to {last} (inclusive) do not fit {d}; they must be from {d.lowest} to {d.highest}; use another dtype"
+            )
         count = last - first + 1
         values = self._draw_next("random_bits", sizes) if count == 2**64 else self._draw_next("random_below", sizes, count)
         if first:
@@ -484,7 +489,7 @@ def _check_float_dtype(op: str, dtype: object) -> DType:
     """Return the dtype of a draw. Raise DTypeError unless it is float32 or float64."""
     d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if d.kind != "float" or d.bits < 32:
-        raise DTypeError(f"{op}: draws float32 or float64, not {d}; cast the result with astype")
+        raise DTypeError(f"{op}: dtype is {d}; it must be float32 or float64; cast the result with astype")
     return d
 
 
@@ -497,7 +502,9 @@ def _to_float(op: str, name: str, value: Any) -> float:
     except OverflowError:
         number = inf
     if not isfinite(number):
-        raise ArgumentError(f"{op}: {name} is one finite number, not {describe_value(value)}; sizes come after the numbers, or as shape=")
+        raise ArgumentError(
+            f"{op}: {name} must be one finite number, not {describe_value(value)}; sizes come after the numbers, or as shape="
+        )
     return number
 
 
@@ -506,7 +513,7 @@ def _to_integer(op: str, name: str, value: Any) -> int:
     try:
         return as_int(value)
     except TypeError:
-        raise ArgumentError(f"{op}: {name} is an integer, not {describe_value(value)}") from None
+        raise ArgumentError(f"{op}: {name} must be an integer, not {describe_value(value)}") from None
 
 
 def _split_rows(op: str, x: Any) -> tuple[int, Tensor | None]:
@@ -518,7 +525,7 @@ def _split_rows(op: str, x: Any) -> tuple[int, Tensor | None]:
         return rows.shape[0], rows
     count = as_int(x)
     if count < 0:
-        raise ShapeError(f"{op}: {count} is a negative number of rows; it is 0 or more")
+        raise ShapeError(f"{op}: {count} is a negative number of rows; it must be 0 or more")
     return count, None
 
 

@@ -337,7 +337,7 @@ def get_step_dims(step: PlanStep) -> tuple[Any, ...]:
     if call is None:
         return step.shape, step.nbytes, ()
     if not isinstance(call, SingleKernelCall):
-        raise TypeError("what is computed block by block is planned for its own sizes")
+        raise TypeError("a step that is computed block by block is planned for its own sizes only")
     arguments = call.arguments
     argument_dims = (
         arguments.out,

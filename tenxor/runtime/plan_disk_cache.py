@@ -166,9 +166,14 @@ def encode_structure_key(structure: object, namespace: str = _GENERIC_NAMESPACE)
     `structure` is a key of `split_structure`. `namespace` is the name of the format in which the plans are stored, and begins the text.
     """
 
+    texts = dict[object, str | None]()  # of operations and dtypes, which a large graph repeats
+
     def leaf_text(x: object) -> str | None:
-        is_constant = x is None or type(x) in (int, str)
-        return repr(x) if is_constant else str(x) if type(x) is DType else _encode_operation(x)
+        if x is None or type(x) in (int, str):
+            return repr(x)
+        if x not in texts:
+            texts[x] = str(x) if type(x) is DType else _encode_operation(x)
+        return texts[x]
 
     return _encode_nested_key(namespace, structure, leaf_text)
 

@@ -101,6 +101,7 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
         except NotCompiled:
             plan, is_deferred = None, True
         if is_deferred:  # the handler's error would keep the nodes alive
+            counts["requests_deferred"] += 1
             deferral = _deferrals.get(signature.key)
             may_defer = deferral is not None  # unless another thread has cleared the cache
             unfused = [] if deferral is None else [signature.nodes[k] for k in reversed(deferral.unfused_slots)]

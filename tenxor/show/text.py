@@ -131,13 +131,13 @@ def separator(level: int) -> str:
 def _check_count(name: str, value: object) -> None:
     """Raise ArgumentError unless `value`, given for the option `name`, is an integer of 0 or more."""
     if not isinstance(value, int) or value < 0:
-        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {describe_value(value)}")
+        raise ArgumentError(f"to_string: {name} must be a whole number of 0 or more, not {describe_value(value)}")
 
 
 def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
     """Return the index key for `dims`. Raise ArgumentError or IndexOutOfRange if `dims` does not fit the shape."""
     if not isinstance(dims, Sequence) or isinstance(dims, str):
-        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {describe_value(dims)}")
+        raise ArgumentError(f"to_string: dims must be a tuple with None, an integer or a slice for each axis, not {describe_value(dims)}")
     if len(dims) > len(shape):
         raise IndexOutOfRange(f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes")
     for axis, entry in enumerate(dims):

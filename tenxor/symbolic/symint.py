@@ -140,7 +140,7 @@ class SymInt:
         return hash((self.trace.serial, self.value))
 
     def __array__(self, *_: object, **__: object) -> Any:
-        raise TypeError("NumPy would not remember how a size was found")
+        raise TypeError("a symbolic size cannot become a NumPy array, which would lose its guards; int(size) pins it to its value")
 
     def __str__(self) -> str:
         return str(self.__index__())
@@ -164,7 +164,7 @@ class FloatBySymInt:
         return f"{self.dividend} / ({self.divisor!r})"
 
     def _reject(self, *_: object) -> Any:
-        raise TypeError("a quotient of a size is not known")
+        raise TypeError("a float divided by a symbolic size has no value; it can only be stored")
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = __float__ = _reject
 

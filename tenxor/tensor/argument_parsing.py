@@ -74,7 +74,7 @@ def check_choice(op: str, name: str, value: Any, *choices: str) -> str:
     """Return `value` if it equals one of `choices`. Raise ArgumentError otherwise, also for arrays."""
     if isinstance(value, str) and value in choices:
         return value
-    raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {describe_value(value)}")
+    raise ArgumentError(f"{op}: {name} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {describe_value(value)}")
 
 
 def check_section_count(op: str, count: int, size: int) -> None:
@@ -102,10 +102,12 @@ def write_out(op: str, out: Any, result: T, casting: str = "same_kind", where: A
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if target is None:
         if where is not None and where is not True:
-            raise ArgumentError(f"{op}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
+            raise ArgumentError(
+                f"{op}: elements at which `where` is false would have no value; give out=, a tensor that holds their values"
+            )
         return result
     if not isinstance(target, TensorBase):
-        raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
+        raise DTypeError(f"{op}: out must be a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
     receiver: Any = target
     untyped_result: Any = result
     written: T = receiver._write_result(

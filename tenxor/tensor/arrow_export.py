@@ -22,7 +22,7 @@ def to_arrow_array(op: str, elements: np.ndarray[Any, Any]) -> Any:
     except ImportError:
         raise ModuleNotFoundError(f"{op}: Arrow's arrays need pyarrow, which is not installed; pip install pyarrow") from None
     if elements.ndim == 0:
-        raise ShapeError(f"{op}: Arrow's arrays have a length; use x.reshape(1) for a tensor of no axes")
+        raise ShapeError(f"{op}: the tensor has no axes, and an Arrow array must have a length; use x.reshape(1)")
     if elements.dtype.kind == "c":
         raise DTypeError(f"{op}: Arrow has no complex numbers; give x.real and x.imag")
     result = pyarrow.array(elements.reshape(-1))

@@ -93,7 +93,7 @@ matmul.__annotations__.update({"out": f"{Tensor.__name__} | None", "return": Ten
 def _to_operand(x: Any) -> Any:
     """Return an operand of a product as a tensor. Raise DTypeError for a number, which has no axes."""
     if isinstance(x, (bool, int, float, complex)):
-        raise DTypeError(f"matmul: operands have axes, and {describe_value(x)} has none; use x * y for numbers")
+        raise DTypeError(f"matmul: an operand is {describe_value(x)}, which has no axes; operands must have axes; use x * y for numbers")
     return x if isinstance(x, TensorBase) else sys.modules["tenxor"].asarray(x)
 
 

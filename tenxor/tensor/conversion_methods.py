@@ -249,7 +249,7 @@ class ConversionMethods(WriteMethods):
         if dl_device is not None and dl_device != DLPACK_CPU:
             raise BufferError(f"__dlpack__: tensors are on the CPU, {DLPACK_CPU}; there is no device {dl_device!r}")
         if max_version is not None and not (isinstance(max_version, tuple) and len(max_version) == 2):
-            raise BufferError(f"__dlpack__: max_version is a pair of numbers, such as (1, 0), not {max_version!r}")
+            raise BufferError(f"__dlpack__: max_version must be a pair of numbers, such as (1, 0), not {max_version!r}")
         reason = self._unshareable_reason()
         if reason is None and any([step < 0 for step in self.layout.strides]):
             reason = "it has negative strides, which consumers do not survive; use x.copy()"

@@ -197,7 +197,7 @@ class ElementwiseMethods(IndexingMethods):
         if broadcast and _can_broadcast(result.layout.shape, self.layout.shape):
             result = result.expand(self.layout.shape)  # type: ignore[attr-defined]
         if result.layout.shape != self.layout.shape:
-            raise ShapeError(f"{op}: out has shape {self.layout.shape}, and the result {result.layout.shape}; they are equal")
+            raise ShapeError(f"{op}: out has shape {self.layout.shape}, and the result {result.layout.shape}; they must be equal")
         if not fits:
             raise DTypeError(f"{op}: the result is {result.dtype}, which out of {self.dtype} cannot hold; give one of {result.dtype}")
         self._write(result, op)

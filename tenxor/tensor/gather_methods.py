@@ -127,12 +127,12 @@ class GatherMethods(ViewMethods, ConversionMethods):
         """Return indices as an integer tensor. Raise BadIndex for other dtypes."""
         if isinstance(values, cls):
             if not values.dtype.is_integer:
-                raise BadIndex(f"{op}: indices are integers, not {values.dtype}; for booleans use x[mask]")
+                raise BadIndex(f"{op}: indices must be integers, not {values.dtype}; for booleans use x[mask]")
             return values
         array = to_index_array(op, values)
         if array.dtype.kind not in "iu":
             if array.size:
-                raise BadIndex(f"{op}: indices are integers, not {array.dtype}; for booleans use x[mask]")
+                raise BadIndex(f"{op}: indices must be integers, not {array.dtype}; for booleans use x[mask]")
             array = array.astype(np.int64)
         return cls._from_array(array)
 
@@ -154,7 +154,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
             try:
                 shape = broadcast_shapes(*[i.layout.shape for i in indices])
             except ShapeError:
-                raise BadIndex(f"{op}: index arrays of shapes {[i.layout.shape for i in indices]} do not broadcast together") from None
+                raise BadIndex(
+                    f"{op}: index arrays of shapes {[i.layout.shape for i in indices]} do not broadcast together; their sizes must be equal"
+                    " or 1"
+                ) from None
         remaining = [a for a in range(layout.ndim) if a not in indexed_axes]
         leading, trailing, sizes = remaining[:position], remaining[position:], layout.shape
         selected_shape = (*[sizes[a] for a in leading], *shape, *[sizes[a] for a in trailing])
@@ -172,7 +175,9 @@ class GatherMethods(ViewMethods, ConversionMethods):
         indices = self._to_index_tensor(op, index)
         ndim, sizes = layout.ndim, layout.shape
         if indices.layout.ndim != ndim:
-            raise ShapeError(f"{op}: indices of shape {indices.layout.shape} for a tensor of shape {sizes}; both need as many axes")
+            raise ShapeError(
+                f"{op}: indices of shape {indices.layout.shape} for a tensor of shape {sizes}; both must have the same number of axes"
+            )
         layout_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
         count = indices.layout.shape[axis]
         common_sizes = broadcast_shapes(layout_sizes, (*indices.layout.shape[:axis], 1, *indices.layout.shape[axis + 1 :]))

@@ -108,7 +108,7 @@ class GradientMethods(ElementwiseMethods):
             return
         if getattr(value, "shape", None) != self.shape or value.dtype is not self.dtype:
             raise ShapeError(
-                f"grad: a gradient has the shape {self.shape} and dtype {self.dtype} of its tensor; got {describe_value(value)}"
+                f"grad: a gradient must have the shape {self.shape} and dtype {self.dtype} of its tensor; it is {describe_value(value)}"
             )
         if watch.grad is None:
             watch.grad = Storage(node_view.full_view(0, (self.storage.size,), self.dtype).node)
@@ -237,7 +237,7 @@ class GradientMethods(ElementwiseMethods):
         [30.0, 30.0]
         """
         if not callable(hook):
-            raise ArgumentError(f"register_hook: the hook is {describe_value(hook)}, which cannot be called")
+            raise ArgumentError(f"register_hook: the hook is {describe_value(hook)}, which cannot be called; give a function")
         watch, layout, tensor_class = self._require_grad_leaf("register_hook"), self.layout, self.__class__
 
         def call_hook(g: NodeView) -> NodeView | None:

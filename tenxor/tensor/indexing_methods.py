@@ -381,9 +381,9 @@ def _normalize_item(item: Any) -> Any:
         if array.size == 0:
             return array.astype(np.int64)
         if array.dtype.kind not in "fc":  # NumPy's names of text and object dtypes would not help the user
-            raise BadIndex(f"indexing: indices are integers or booleans, not {describe_value(item)}")
+            raise BadIndex(f"indexing: indices must be integers or booleans, not {describe_value(item)}")
         description = f"of shape {array.shape}" if array.ndim else f"like {describe_value(item)}"
-        raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype} {description}")
+        raise BadIndex(f"indexing: indices must be integers or booleans, not {array.dtype} {description}")
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)
     return array

@@ -101,7 +101,9 @@ def _call(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], op
     """Return the result of a ufunc's call, or write the result into `out`."""
     where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
     if where is not True and not out:
-        raise ArgumentError(f"np.{ufunc.__name__}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
+        raise ArgumentError(
+            f"np.{ufunc.__name__}: elements at which `where` is false would have no value; give out=, a tensor that holds their values"
+        )
     function = _find_function(tx, ufunc)
     if function is None or options:
         output = _compute_by_numpy(tx, ufunc, "__call__", inputs, {**options, **({} if dtype is None else {"dtype": dtype})})

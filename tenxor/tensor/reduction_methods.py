@@ -67,7 +67,8 @@ class ReductionMethods(ElementwiseMethods):
             for a in axes:
                 if shape[a] == 0:
                     raise ShapeError(
-                        f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there"
+                        f"{op}: axis {a} of shape {shape} has size 0, and the {op} of no elements is undefined; give a tensor with elements"
+                        " there"
                     )
         kept_order = None if len(kept_axes) < 2 else _find_memory_order(layout, kept_axes)
         if kept_order is not None:
@@ -324,14 +325,14 @@ class ReductionMethods(ElementwiseMethods):
     def _variance(self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None) -> tuple[Self, DType]:
         """Return the variance in the dtype of the computation, and the dtype of the result."""
         if not isinstance(correction, (int, float)):
-            raise ArgumentError(f"{op}: correction is a number, not {describe_value(correction)}")
+            raise ArgumentError(f"{op}: correction must be a number, not {describe_value(correction)}")
         wide, result = self._prepare_average(op)
         squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
         centre = wide._reduce_to_mean(op, axis, True) if mean is None else wide._to_operand(mean, op)
         distances = wide - centre
         if distances.layout.shape != wide.layout.shape:
             raise ShapeError(
-                f"{op}: a mean of shape {wide.layout.shape} has that, or sizes of 1, as x.mean(axis, keepdims=True); this gives"
+                f"{op}: mean must broadcast to {wide.layout.shape}, the shape of x, as x.mean(axis, keepdims=True) does; x - mean has shape"
                 f" {distances.layout.shape}"
             )
         total = self._compute(squared, distances)._reduce(REDUCTIONS["sum"], op, axis, keepdims)

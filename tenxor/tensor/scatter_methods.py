@@ -277,7 +277,9 @@ class ScatterMethods(IndexingMethods):
             raise DTypeError(f"{op}: mask must be a bool tensor, not {getattr(mask, 'dtype', mask)}")
         if not isinstance(source, TensorBase) or source.dtype is not self.dtype:
             source_dtype = getattr(source, "dtype", source)
-            raise DTypeError(f"{op}: source is {source_dtype} and the tensor {self.dtype}; source must be a tensor of that dtype")
+            raise DTypeError(
+                f"{op}: source is {source_dtype} and the tensor {self.dtype}; source must be a tensor of the dtype {self.dtype}"
+            )
         layout = self.layout
         try:
             full_mask: Any = mask._view(broadcast_layout(mask.layout, layout.shape, op))
@@ -328,5 +330,5 @@ def _parse_scatter_reduce(op: str, reduce: str | None) -> str | None:
 def _parse_reduce(op: str, reduce: str | None) -> str:
     """Return the name of the reduction for the argument `reduce`, or "mean". Raise ArgumentError if `reduce` is not supported."""
     if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCTION_NAMES):
-        raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCTION_NAMES)} and mean, not {describe_value(reduce)}")
+        raise ArgumentError(f"{op}: reduce must be one of {', '.join(_REDUCTION_NAMES)} and mean, not {describe_value(reduce)}")
     return _REDUCTION_NAMES.get(reduce, "mean")

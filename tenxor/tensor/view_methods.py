@@ -37,7 +37,7 @@ class ViewMethods(TensorBase):
     def mT(self) -> Self:
         """View with the last two axes swapped. Raise AxisError for fewer than two axes."""
         if self.layout.ndim < 2:
-            raise AxisError(f"mT: shape {self.layout.shape} has {self.layout.ndim} axes; a matrix has at least 2")
+            raise AxisError(f"mT: shape {self.layout.shape} has {self.layout.ndim} axes; it must have at least 2, those of a matrix")
         return self._view(self.layout.swapaxes(-2, -1))
 
     def permute(self, *axes: int | Sequence[int], dims: Sequence[int] | None = None) -> Self:
@@ -305,7 +305,7 @@ class ViewMethods(TensorBase):
     def expand_as(self, other: TensorBase) -> Self:
         """Return a view broadcast to another tensor's shape. Writes are limited as for `expand`."""
         if not isinstance(other, TensorBase):
-            raise DTypeError(f"expand_as: the other is a tensor, not {describe_value(other)}; use expand(shape)")
+            raise DTypeError(f"expand_as: the other must be a tensor, not {describe_value(other)}; use expand(shape)")
         return self.expand(other.layout.shape)
 
     @argument_aliases

@@ -75,7 +75,7 @@ def test_attention_equals_its_definition(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_leading_axes_broadcast() -> None:
+def test_attention_broadcasts_leading_axes() -> None:
     q, k, v = drawn((2, 3, 5, 4), (3, 6, 4), (2, 1, 6, 2))
     assert_close(attend(q, k, v), reference_attention(q, k, v))
     assert_close(attend(q[0, 0], k, v), reference_attention(q[0, 0], k, v))
@@ -84,7 +84,7 @@ def test_leading_axes_broadcast() -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_fully_masked_queries_give_zero() -> None:
+def test_attention_of_fully_masked_queries_is_zero() -> None:
     q, k, v = drawn((4, 3), (5, 3), (5, 2))
     lets = np.ones((4, 5), bool)
     lets[1] = lets[3] = False
@@ -94,7 +94,7 @@ def test_fully_masked_queries_give_zero() -> None:
     assert_same(attend(q, k, v, np.where(lets, 0.0, -inf)), result.to_numpy())
 
 
-def test_nan_affects_only_the_queries_that_read_it() -> None:
+def test_nan_in_attention_affects_only_the_queries_that_read_it() -> None:
     q, k, v = drawn((3, 2), (3, 2), (3, 2))
     q[0, 0] = nan
     result = attend(q, k, v).to_numpy()
@@ -102,7 +102,7 @@ def test_nan_affects_only_the_queries_that_read_it() -> None:
     assert np.isfinite(result[1:]).all()
 
 
-def test_large_scores_do_not_overflow() -> None:
+def test_attention_with_large_scores_does_not_overflow() -> None:
     k, v = np.asarray([[1e3], [-1e3], [1e3]]), np.asarray([[1.0], [2.0], [3.0]])
     assert attend(np.asarray([[1e3]]), k, v).tolist() == [[2.0]]
 
@@ -111,12 +111,12 @@ def test_large_scores_do_not_overflow() -> None:
     "shapes",
     [((0, 4, 3), (0, 5, 3), (0, 5, 2)), ((2, 0, 3), (2, 5, 3), (2, 5, 2)), ((2, 4, 3), (2, 0, 3), (2, 0, 2)), ((4, 3), (5, 3), (5, 0))],
 )  # fmt: skip
-def test_attention_without_elements(shapes: tuple[tuple[int, ...], ...]) -> None:
+def test_attention_without_elements_is_zero_or_empty(shapes: tuple[tuple[int, ...], ...]) -> None:
     result = attend(*map(np.zeros, shapes))
     assert_same(result, np.zeros((*shapes[0][:-1], shapes[2][-1])))
 
 
-def test_keys_without_elements_have_equal_weights() -> None:
+def test_attention_over_keys_of_width_0_has_equal_weights() -> None:
     assert attend(tx.zeros((2, 0)), tx.zeros((2, 0)), tx.asarray([[1.0], [3.0]])).tolist() == [[2.0], [2.0]]
 
 
@@ -134,7 +134,7 @@ def test_narrow_floats_are_rounded_once_in_attention(dtype: tx.DType) -> None:
     np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), reference_attention(*exact, causal=True), tolerance, 1e-6)
 
 
-def test_dtypes_of_operands_promote() -> None:
+def test_attention_promotes_the_dtypes_of_its_operands() -> None:
     q = tx.asarray([[1, 2], [3, 4]])
     assert attend(q, q, q).dtype is tx.float64
     assert_close(attend(q, q, q), reference_attention(*[q.to_numpy()] * 3))
@@ -147,7 +147,7 @@ def test_dtypes_of_operands_promote() -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_operands_of_any_layout() -> None:
+def test_attention_accepts_operands_of_any_layout() -> None:
     (x,) = drawn((3, 6, 2, 4))
     t = tx.asarray(x)
     for tensor, array in (
@@ -163,7 +163,7 @@ def test_operands_of_any_layout() -> None:
 
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("share", [True, False])
-def test_result_ignores_later_writes_to_operands(share: bool) -> None:
+def test_attention_ignores_later_writes_to_its_operands(share: bool) -> None:
     arrays = drawn((2, 5, 3), (2, 6, 3), (2, 6, 4), (5, 6))
     operands = [tx.asarray(a.copy(), copy=not share) for a in arrays]
     result = attend(*operands)
@@ -176,7 +176,7 @@ def test_result_ignores_later_writes_to_operands(share: bool) -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_the_full_score_matrix_is_never_in_memory(is_causal: bool) -> None:
+def test_attention_never_holds_the_full_score_matrix(is_causal: bool) -> None:
     q, k, v = [tx.random.rand(4, 1500, 8).astype(tx.float32).realize() for _ in range(3)]
     attend(q, k, v, is_causal=is_causal)
     before = tx.memory(reset_peak=True).in_use
@@ -208,7 +208,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_invalid_arguments_raise(case: str) -> None:
+def test_attention_rejects_invalid_arguments(case: str) -> None:
     call, error, names = ERRORS[case]
     with pytest.raises(error) as raised:
         call()
@@ -216,7 +216,7 @@ def test_invalid_arguments_raise(case: str) -> None:
         assert name in str(raised.value)
 
 
-def test_grouped_queries_share_heads_of_keys_and_values() -> None:
+def test_attention_with_enable_gqa_shares_key_and_value_heads() -> None:
     q, k, v, added = drawn((2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 3), (2, 6, 5, 7))
     for mask in (None, added, added[:, :1], added[0, 0], added > 0):
         result = attend(q, k, v, mask, enable_gqa=True)

@@ -42,7 +42,7 @@ def test_stack_equals_numpy(sample: str) -> None:
         assert_same(tx.stack([tensor, tensor], axis=axis), np.stack([array] * 2, axis=axis))
 
 
-def test_concat_of_different_sizes() -> None:
+def test_concat_joins_different_sizes_along_the_axis() -> None:
     arrays = [np.arange(n * 3).reshape(3, n) for n in (2, 0, 5, 1)]
     assert_same(tx.concat([tx.asarray(p) for p in arrays], axis=1), np.concatenate(arrays, axis=1))
 
@@ -87,12 +87,12 @@ def test_concat_computes_pending_parts_in_place() -> None:
     assert all(operand.storage.node.buffer is None for operand in operands), "a part took memory of its own"
 
 
-def test_stack_of_many_tensors() -> None:
+def test_stack_of_700_tensors_equals_numpy() -> None:
     arrays = [np.full(3, k) for k in range(700)]
     assert_same(tx.stack([tx.asarray(p) for p in arrays]), np.stack(arrays))
 
 
-def test_aliases_of_concat_and_stack() -> None:
+def test_cat_and_concatenate_are_aliases_and_accept_dim() -> None:
     a = tx.arange(4).reshape(2, 2)
     expected = np.concatenate([a.to_numpy()] * 2, 1)
     assert_same(tx.cat([a, a], dim=1), expected)
@@ -127,13 +127,13 @@ def test_roll_equals_numpy(sample: str, shift: int) -> None:
         assert_same(result, np.roll(array, shift, axis=axis))
 
 
-def test_roll_along_no_axes() -> None:
+def test_roll_along_no_axes_changes_nothing() -> None:
     assert tx.roll(tx.asarray(5), (), axis=()).tolist() == 5
     assert tx.roll(tx.arange(3), (), axis=()).tolist() == [0, 1, 2]
 
 
 @each_sample
-def test_roll_of_several_axes(sample: str) -> None:
+def test_roll_of_several_axes_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     if array.ndim < 2:
         return
@@ -281,7 +281,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_arguments_raise(wrong: str) -> None:
+def test_joins_and_repeats_reject_invalid_arguments(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 
@@ -312,7 +312,7 @@ def test_joins_accept_a_tensor_as_its_rows(function: Callable[..., tx.Tensor]) -
             assert_same(function(sequence), theirs(rows))
 
 
-def test_replay_distinguishes_a_tensor_from_a_list_of_one() -> None:
+def test_replayed_joins_distinguish_a_tensor_from_a_list_of_one() -> None:
     """Also after the fast path has recorded a call with the other form."""
     model = np.arange(6.0).reshape(2, 3)
     pairs: list[tuple[Callable[[Any], tx.Tensor], Callable[[Any], Any]]] = [

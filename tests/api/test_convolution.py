@@ -153,7 +153,7 @@ def whole_numbers(*shape: int) -> Array:
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def test_a_single_number_applies_to_all_axes() -> None:
+def test_single_number_for_stride_padding_or_dilation_applies_to_all_axes() -> None:
     x, w = whole_numbers(2, 3, 9, 8), whole_numbers(4, 3, 2, 3)
     expected = reference_convolution(x, w, None, (2, 2), [(1, 1), (1, 1)], (2, 2), 1)
     assert_same(tx.conv2d(x, w, stride=2, padding=1, dilation=2), expected)
@@ -164,7 +164,7 @@ def test_a_single_number_applies_to_all_axes() -> None:
 
 
 @pytest.mark.parametrize("space", [1, 2, 3])
-def test_convolution_without_a_batch_axis(space: int) -> None:
+def test_convolution_accepts_x_without_a_batch_axis(space: int) -> None:
     x, w, bias = whole_numbers(2, *(6, 5, 4)[:space]), whole_numbers(4, 2, *(2, 3, 2)[:space]), whole_numbers(4)
     expected = CONV[space](x[None], w, bias, padding=1)[0].to_numpy()
     assert_same(CONV[space](x, w, bias, padding=1), expected)
@@ -175,7 +175,7 @@ def test_convolution_without_a_batch_axis(space: int) -> None:
 
 @pytest.mark.parametrize("kernel", [(1, 1), (2, 3), (4, 2)])
 @pytest.mark.parametrize("dilation", [1, 2, 3])
-def test_padding_same_and_valid(kernel: tuple[int, int], dilation: int) -> None:
+def test_convolution_with_padding_same_and_valid_equals_its_definition(kernel: tuple[int, int], dilation: int) -> None:
     x, w = whole_numbers(1, 2, 11, 12), whole_numbers(3, 2, *kernel)
     total = [dilation * (k - 1) for k in kernel]
     widths = [(n // 2, n - n // 2) for n in total]  # an odd width has its larger half after the axis
@@ -201,7 +201,7 @@ def test_depthwise_convolution_equals_its_definition(multiplier: int, kernel: tu
 
 @pytest.mark.large
 @pytest.mark.parametrize("groups", [1, 2])
-def test_convolution_with_full_and_partial_tiles(groups: int) -> None:
+def test_convolution_with_full_and_partial_tiles_equals_its_definition(groups: int) -> None:
     """The sizes give full and partial blocks and panels."""
     rng = np.random.default_rng(5)
     x, w, bias = (
@@ -222,7 +222,7 @@ def test_long_sums_of_a_convolution_are_exact() -> None:
     assert_same(tx.conv2d(x, w), reference_convolution(x, w, None, (1, 1), [(0, 0)] * 2, (1, 1), 1))
 
 
-def test_convolution_without_elements() -> None:
+def test_convolution_without_elements_is_the_bias_or_empty() -> None:
     assert_same(tx.conv2d(np.zeros((0, 3, 5, 5)), np.zeros((4, 3, 3, 3)), np.ones(4), padding=1), np.zeros((0, 4, 5, 5)))
     assert_same(tx.conv2d(np.zeros((2, 0, 5, 5)), np.zeros((4, 0, 3, 3)), np.ones(4)), np.ones((2, 4, 3, 3)))
     assert_same(tx.conv2d(np.zeros((2, 0, 5, 5)), np.zeros((1, 0, 3, 3))), np.zeros((2, 1, 3, 3)))
@@ -230,7 +230,7 @@ def test_convolution_without_elements() -> None:
     assert_same(tx.conv_transpose1d(np.zeros((0, 3, 5)), np.zeros((3, 4, 3)), stride=2), np.zeros((0, 4, 11)))
 
 
-def test_outputs_without_inputs_equal_the_bias() -> None:
+def test_transposed_convolution_outputs_without_inputs_equal_the_bias() -> None:
     x, w, bias = whole_numbers(1, 2, 3), whole_numbers(2, 2, 1), np.asarray([5, 7])
     result = tx.conv_transpose1d(x, w, bias, stride=3, output_padding=2)
     assert_same(result, reference_transposed(x, w, bias, (3,), (0,), (2,), 1, (1,)))
@@ -270,7 +270,7 @@ def test_narrow_floats_are_rounded_once_in_convolution(dtype: tx.DType, outputs:
     np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
 
 
-def test_dtypes_of_operands_promote() -> None:
+def test_convolution_promotes_the_dtypes_of_its_operands() -> None:
     x, w = whole_numbers(1, 1, 5).astype(np.int16), whole_numbers(1, 1, 2)
     assert tx.conv1d(x, w.astype(np.int8)).dtype is tx.int16
     assert tx.conv1d(x, w.astype(np.float32)).dtype is tx.float32
@@ -298,7 +298,7 @@ LAYOUTS: dict[str, Callable[[Array], tuple[Any, Array]]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("outputs", [2, 8])
-def test_operands_of_any_layout(layout: str, outputs: int) -> None:
+def test_convolution_accepts_operands_of_any_layout(layout: str, outputs: int) -> None:
     x, array = LAYOUTS[layout](whole_numbers(2, 4, 7, 12))
     w, kernels = LAYOUTS[layout](whole_numbers(outputs, array.shape[1], 6, array.shape[1]))
     if kernels.shape[1] != array.shape[1]:
@@ -315,7 +315,7 @@ def test_operands_of_any_layout(layout: str, outputs: int) -> None:
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("outputs", [1, 8])
 @pytest.mark.parametrize("share", [True, False])
-def test_result_ignores_later_writes_to_operands(padding: int, outputs: int, share: bool) -> None:
+def test_convolution_ignores_later_writes_to_its_operands(padding: int, outputs: int, share: bool) -> None:
     x, w, bias = whole_numbers(1, 2, 6, 12), whole_numbers(outputs, 2, 3, 3), whole_numbers(outputs)
     operands = [tx.asarray(a.copy(), copy=not share) for a in (x, w, bias)]
     expected = reference_convolution(x, w, bias, (1, 1), [(padding,) * 2] * 2, (1, 1), 1)
@@ -403,5 +403,5 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_invalid_arguments_raise(case: str) -> None:
+def test_convolution_rejects_invalid_arguments(case: str) -> None:
     check_refused(*ERRORS[case])

@@ -16,7 +16,7 @@ from .samples import SAMPLES, assert_same, each_sample
 
 
 @each_sample
-def test_cumulative_extremes_of_every_layout_equal_numpy(sample: str) -> None:
+def test_cummax_cummin_and_logcumsumexp_of_every_layout_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim, array.ndim):
         for ours, theirs in ((tx.cummax, np.maximum), (tx.cummin, np.minimum)):
@@ -30,7 +30,7 @@ def test_cumulative_extremes_of_every_layout_equal_numpy(sample: str) -> None:
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("size", [0, 1, 5, 300])
-def test_cumulative_extremes_of_every_dtype(dtype: tx.DType, size: int) -> None:
+def test_cummax_and_cummin_of_every_dtype_equal_a_loop(dtype: tx.DType, size: int) -> None:
     x = drawn(dtype, (size,), seed=size, most=4)
     row: list[Any] = x.tolist()
     for ours, better in ((tx.cummax, lambda a, b: a >= b), (tx.cummin, lambda a, b: a <= b)):
@@ -46,7 +46,7 @@ def test_cumulative_extremes_of_every_dtype(dtype: tx.DType, size: int) -> None:
         assert result.indices.tolist() == positions
 
 
-def test_logcumsumexp_keeps_the_dtype_and_handles_infinities() -> None:
+def test_logcumsumexp_keeps_float_dtypes_and_propagates_infinities_and_nan() -> None:
     for dtype in (tx.float16, tx.bfloat16, tx.float32, tx.float64):
         x = tx.asarray([-tx.inf, 10.0, -3.0, 10.0]).astype(dtype)
         result = tx.logcumsumexp(x)
@@ -82,19 +82,19 @@ def test_fmod_and_divmod_of_integers_equal_numpy(dtype: tx.DType) -> None:
         assert_same(ours, theirs)
 
 
-def test_invalid_arguments_raise() -> None:
+def test_cummax_and_cummin_reject_invalid_arguments() -> None:
     with pytest.raises(AxisError, match="cummax"):
         tx.cummax(tx.ones(2), axis=1)
     with pytest.raises(DTypeError, match="cummin: does not accept complex128"):
         tx.cummin(tx.ones(2) * 1j)
 
 
-def test_logcumsumexp_of_complex_numbers() -> None:
+def test_logcumsumexp_of_complex_numbers_equals_its_definition() -> None:
     x = np.array([1 + 2j, -0.5 + 0.3j, 0.2 - 1j, 3 + 0j])
     np.testing.assert_allclose(tx.logcumsumexp(tx.asarray(x)).to_numpy(), np.log(np.cumsum(np.exp(x))), rtol=1e-14)
 
 
-def test_functions_with_several_results_write_into_out() -> None:
+def test_divmod_and_cummax_write_into_a_tuple_of_out_tensors() -> None:
     a = np.array([[7.0, -2.0, 3.5], [1.0, 9.0, -4.0]])
     for k in range(2):  # the second time an operand is written
         x, remainder = tx.asarray(a, copy=True), tx.zeros((2, 3))
@@ -124,5 +124,5 @@ def test_functions_with_several_results_write_into_out() -> None:
     np.testing.assert_array_equal(masked_remainder.to_numpy(), np.where(mask.to_numpy(), a % 2.5, 0))
     with pytest.raises(ArgumentError, match="divmod: returns two tensors; out must be a tuple of two"):
         tx.divmod(x, 2.5, out=value_out)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="divmod: with `where` the other elements have no value"):
+    with pytest.raises(ArgumentError, match="divmod: elements at which `where` is false would have no value"):
         tx.divmod(x, 2.5, where=mask)

@@ -117,7 +117,7 @@ def test_einsum_of_random_subscripts_equals_numpy(seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("subscripts", ["ij,jk->ik", "ij,kj->ki", "bij,bjk->ikb", "ij,jk,kl->li", "ii->i", "ij->j", "i,j"])
-def test_einsum_of_every_dtype(subscripts: str, dtype: tx.DType) -> None:
+def test_einsum_of_every_dtype_equals_numpy(subscripts: str, dtype: tx.DType) -> None:
     rng = random.Random(subscripts)
     sizes = dict(zip("bijkl", (3, 17, 9, 16, 5), strict=True))
     terms = subscripts.partition("->")[0].split(",")
@@ -320,7 +320,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_arguments_raise(wrong: str) -> None:
+def test_einsum_rejects_invalid_arguments(wrong: str) -> None:
     arguments, error, names = WRONG[wrong]
     with pytest.raises(error) as caught:
         tx.einsum(*arguments)
@@ -356,9 +356,9 @@ def test_einsum_follows_a_given_path() -> None:
     assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=path)[0] == path
     for wrong, words in (
         ([(0, 1)], "leaves 2 of 3 operands"),
-        ([(0, 3)], "there are 3 then, from 0 to 2"),
-        ([(0, 0), (0, 1)], "each is named once"),
-        ([(0, 1), (0, 1), (0, 1)], "there are 1 then"),
+        ([(0, 3)], "among the 3 that remain then, 0 to 2"),
+        ([(0, 0), (0, 1)], "name each only once"),
+        ([(0, 1), (0, 1), (0, 1)], "among the 1 that remain then"),
     ):
         with pytest.raises(ArgumentError, match=words):
             tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *wrong])
@@ -374,7 +374,7 @@ def test_einsum_supports_out_dtype_and_casting() -> None:
     assert tx.einsum("ij->j", a, dtype=tx.float64, out=out, casting="unsafe") is out and out.tolist() == [300, 300]
     with pytest.raises(DTypeError, match="does not allow float32 to int8"):
         tx.einsum("i->i", tx.ones(2, tx.float32), dtype=tx.int8)
-    with pytest.raises(DTypeError, match="out is a tensor"):
+    with pytest.raises(DTypeError, match="out must be a tensor"):
         tx.einsum("ij->j", a, out=np.zeros(2))
 
 

@@ -89,7 +89,9 @@ def test_shortcut_for_few_elements_gives_the_same_bits(name: str, monkeypatch: p
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0, 1e308, 5e-324])
-def test_shortcut_for_few_elements_handles_special_values(name: str, special: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortcut_for_few_elements_of_special_values_equals_the_general_path(
+    name: str, special: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for numbers in ([special, 1.0, -2.0, 3.0], [special] * 5, [special, -special, special, 0.0]):
         x = tx.asarray(numbers)
         wanted = outcome_for_many(monkeypatch, CALLS[name], x)
@@ -103,18 +105,18 @@ def test_shortcut_for_few_elements_accepts_views_and_pending_tensors(monkeypatch
             assert outcome(CALLS[name], view) == outcome_for_many(monkeypatch, CALLS[name], view), name
 
 
-def test_replayed_calls_use_the_present_values() -> None:
+def test_replayed_median_topk_and_histogram_use_the_present_values() -> None:
     x = tx.asarray([5.0, 1.0, 4.0, 2.0, 3.0])
     for shift in range(5):
         y = (x + shift).realize()
         assert tx.median(y).item() == 3 + shift
         assert tx.topk(y, 2).values.tolist() == [5 + shift, 4 + shift]
         assert tx.histogram(y, 2)[1].tolist() == [1 + shift, 3 + shift, 5 + shift]
-    with pytest.raises(tx.errors.ArgumentError, match="no width"):
+    with pytest.raises(tx.errors.ArgumentError, match="range must be finite"):
         tx.histogram(x * np.inf, 2)
 
 
-def test_derivatives_of_recorded_calls() -> None:
+def test_recorded_median_and_topk_have_derivatives() -> None:
     x = tx.asarray([5.0, 1.0, 4.0, 2.0])
     for _ in range(3):
         tx.median(x), tx.topk(x, 2)
@@ -132,7 +134,7 @@ def test_cummin_and_cummax_are_replayed_with_and_without_derivatives() -> None:
         assert tx.vmap(lambda t: tx.cummax(t, axis=0).values)(x.reshape(2, 2)).tolist() == [[3, 3], [2, 2]]
 
 
-def test_calls_on_many_elements_use_the_present_values() -> None:
+def test_histogram_median_and_topk_of_many_elements_use_the_present_values() -> None:
     """The general path depends on values in further ways: on the extremes, and on results of NumPy."""
     rng = np.random.default_rng(0)
     for _ in range(4):

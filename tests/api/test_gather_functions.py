@@ -98,7 +98,7 @@ def test_nonzero_and_argwhere_equal_numpy(sample: str) -> None:
         assert_same(tensor[result], array[np.nonzero(array)])
 
 
-def test_nonzero_of_bool_uint8_narrow_floats_and_nan() -> None:
+def test_nonzero_accepts_bool_uint8_and_narrow_floats_and_finds_nan() -> None:
     for dtype in (tx.bool, tx.float16, tx.bfloat16, tx.uint8):
         assert tx.nonzero(tx.asarray([0, 1, 0, 1]).astype(dtype))[0].tolist() == [1, 3]
     assert tx.nonzero(tx.asarray([tx.nan, -0.0]))[0].tolist() == [0]
@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_arguments_raise(wrong: str) -> None:
+def test_gather_functions_reject_invalid_arguments(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 

@@ -51,7 +51,7 @@ def test_geomspace_ends_are_exact() -> None:
     assert result[0].item() == 0.1 and result[-1].item() == 0.3
 
 
-def test_logspace_with_other_bases() -> None:
+def test_logspace_accepts_other_bases_and_tensors_of_bases() -> None:
     assert tx.logspace(0, 4, 5, base=2).tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
     result = tx.logspace(0, 2, 3, base=tx.asarray([2.0, 3.0]))
     assert_same(result, np.logspace(0, 2, 3, base=np.array([2.0, 3.0])))
@@ -118,14 +118,14 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "an axis": (lambda: tx.logspace(0, 1, 3, axis=1), AxisError, "axis 1"),
     "spacings": (lambda: tx.gradient(tx.ones((3, 3)), 1.0, 2.0, 3.0), ArgumentError, "3 spacings for 2 axes"),
     "a short axis": (lambda: tx.gradient(tx.ones((3, 1))), ShapeError, "axis 1 of shape (3, 1) needs 2"),
-    "coordinates": (lambda: tx.gradient(tx.ones(3), tx.ones(4)), ShapeError, "as many coordinates"),
-    "an order": (lambda: tx.gradient(tx.ones(3), edge_order=3), ArgumentError, "edge_order is 1 or 2"),
+    "coordinates": (lambda: tx.gradient(tx.ones(3), tx.ones(4)), ShapeError, "one for each element"),
+    "an order": (lambda: tx.gradient(tx.ones(3), edge_order=3), ArgumentError, "edge_order must be 1 or 2"),
     "a diagonal of three axes": (lambda: tx.diag(tx.ones((2, 2, 2))), ShapeError, "3 axes"),
     "half a diagonal": (lambda: tx.diag(tx.ones(2), 0.5), ArgumentError, "k"),  # type: ignore[arg-type]
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_arguments_raise(wrong: str) -> None:
+def test_grid_functions_reject_invalid_arguments(wrong: str) -> None:
     call, error, text = WRONG[wrong]
     check_refused(call, error, [text])

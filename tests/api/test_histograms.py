@@ -27,11 +27,11 @@ def test_bincount_equals_numpy(dtype: tx.DType) -> None:
 
 
 def test_bincount_rejects_invalid_arguments() -> None:
-    with pytest.raises(ArgumentError, match="-3 is below 0"):
+    with pytest.raises(ArgumentError, match="the smallest element is -3"):
         tx.bincount(tx.asarray([1, -3]))
-    with pytest.raises(DTypeError, match="integers are counted, not float64"):
+    with pytest.raises(DTypeError, match="x has dtype float64"):
         tx.bincount(tx.ones(2))
-    with pytest.raises(ShapeError, match=r"not one of shape \(2, 2\)"):
+    with pytest.raises(ShapeError, match=r"x has shape \(2, 2\)"):
         tx.bincount(tx.ones((2, 2), dtype=tx.int64))
     with pytest.raises(ShapeError, match=r"weights have shape \(3,\)"):
         tx.bincount(tx.asarray([1, 2]), tx.ones(3))
@@ -77,7 +77,7 @@ def test_histogram_with_edges_weights_and_density_equals_numpy() -> None:
     assert_close(tx.histogram(x, 9, (-2, 2), weights=tx.asarray(weights))[0], np.histogram(array, 9, (-2, 2), weights=weights)[0])
     result = tx.histogram(x, 9, (-2, 2), density=True)[0]
     assert_close(result, np.histogram(array, 9, (-2, 2), density=True)[0])
-    with pytest.raises(ArgumentError, match="bins from nan to nan"):
+    with pytest.raises(ArgumentError, match="bins would reach from nan to nan"):
         tx.histogram(x)
 
 
@@ -130,12 +130,12 @@ def test_histograms_reject_invalid_arguments() -> None:
     with pytest.raises(ArgumentError, match="histogramdd: 1 bins for 2 coordinates"):
         tx.histogramdd([x, x], [3])
     for function in (lambda over: tx.histogramdd([x, x], 2, over), lambda over: tx.histogram2d(x, x, 2, over)):
-        with pytest.raises(ArgumentError, match=r"range is a sequence of 2 ranges"):
+        with pytest.raises(ArgumentError, match=r"range must be a sequence of 2 ranges"):
             function([(0, 1)])
-    for bins, message in ((0, "0 bins"), ([3, 1], "1-D and ascending"), ("often", "auto")):
+    for bins, message in ((0, "number of bins is 0"), ([3, 1], "1-D and ascending"), ("often", "auto")):
         with pytest.raises(ArgumentError, match=message):
             tx.histogram(x, bins)
-    with pytest.raises(ArgumentError, match="ends before it begins"):
+    with pytest.raises(ArgumentError, match="must not be above its high end"):
         tx.histogram(x, range=(2, 1))
     with pytest.raises(DTypeError, match="complex"):
         tx.histogram(x * 1j)

@@ -96,13 +96,13 @@ def test_invalid_out_and_where_raise() -> None:
         tx.add(x, 1, out=tx.zeros(3))
     with pytest.raises(DTypeError, match="add: the result is float64, which out of int64 cannot hold"):
         tx.add(x, 1, out=tx.zeros((2, 3), dtype=tx.int64))
-    with pytest.raises(ArgumentError, match="add: with `where` the other elements have no value; give out="):
+    with pytest.raises(ArgumentError, match="add: elements at which `where` is false would have no value; give out="):
         tx.add(x, 1, where=x > 0)
-    with pytest.raises(DTypeError, match="out is a tensor, not ndarray"):
+    with pytest.raises(DTypeError, match="out must be a tensor, not ndarray"):
         tx.add(x, 1, out=np.zeros((2, 3)))
     with pytest.raises(ArgumentError, match="max: where may select no elements"):
         tx.max(x, where=x > 0)
-    with pytest.raises(DTypeError, match="sum: where is a bool tensor, not one of float64"):
+    with pytest.raises(DTypeError, match="sum: where must be a bool tensor, not one of float64"):
         tx.sum(x, where=x)
     with pytest.raises(ShapeError, match=r"sum: where has shape \(4, 2, 3\)"):
         tx.sum(x, where=tx.ones((4, 2, 3), dtype=tx.bool))
@@ -192,7 +192,7 @@ def test_functions_write_into_out(name: str) -> None:
         assert not memory[0, ...].any()
     with pytest.raises(ShapeError, match=f"^{name.rpartition('.')[2]}: out has shape"):
         ours(*FUNCTIONS[name], out=tx.zeros((7, 7), dtype=tx.complex128))  # type: ignore[operator]
-    with pytest.raises(DTypeError, match="out is a tensor, not ndarray"):
+    with pytest.raises(DTypeError, match="out must be a tensor, not ndarray"):
         ours(*FUNCTIONS[name], out=wanted)  # type: ignore[operator]
 
 
@@ -214,9 +214,9 @@ def test_methods_with_out_raise_the_errors_of_functions() -> None:
         x.sum(0, axis=1, out=out)  # type: ignore[misc]
     with pytest.raises(TypeError, match=r"sum: takes axis, dtype, keepdims by position, not 4 .* out=\.\.\., initial="):
         x.sum(0, None, False, 1, out=out)  # type: ignore[call-arg]
-    with pytest.raises(ArgumentError, match="take: mode is 'raise', 'wrap' or 'clip'"):
+    with pytest.raises(ArgumentError, match="take: mode must be 'raise', 'wrap' or 'clip'"):
         x.take([0], mode="around")
-    with pytest.raises(ArgumentError, match="round: with `where`"):
+    with pytest.raises(ArgumentError, match="round: elements at which `where`"):
         tx.round(x, 1, where=x > 0)
     assert x.sum(dim=0, out=out) is out and out.tolist() == X.sum(0).tolist()
 
@@ -233,7 +233,7 @@ def test_var_and_std_accept_a_known_mean(name: str) -> None:
             assert_close(getattr(x, name)(axis, mean=tx.asarray(mean)), function(X, axis, mean=mean))
     assert_close(getattr(tx.asarray([1, 2, 4]), name)(mean=2), function(np.asarray([1, 2, 4]), mean=2))
     for options in ({}, {"where": x > 0}):
-        with pytest.raises(ShapeError, match=f"{name}: a mean of shape"):
+        with pytest.raises(ShapeError, match=f"{name}: (a mean of shape|mean must broadcast to)"):
             getattr(tx, name)(x, mean=tx.ones((4, 2, 3)), **options)
     x.requires_grad_()
     mean = x.mean(1, keepdims=True)

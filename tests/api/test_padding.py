@@ -71,7 +71,7 @@ def test_linear_ramp_end_value_beyond_the_dtype_is_refused() -> None:
 
 
 @pytest.mark.parametrize("mode", ["mean", "median"])
-def test_statistics_of_no_elements_are_nan(mode: Any) -> None:
+def test_pad_by_mean_or_median_of_no_elements_gives_nan_for_floats_only(mode: Any) -> None:
     for dtype in (tx.float16, tx.float64, tx.complex64):
         if mode == "mean" or dtype is not tx.complex64:
             result = tx.pad(tx.asarray([1.0, 2.0], dtype=dtype), (1, 2), mode, stat_length=(0, 1))
@@ -82,7 +82,7 @@ def test_statistics_of_no_elements_are_nan(mode: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])
-def test_odd_reflection_of_bools_equals_numpy(mode: Any) -> None:
+def test_pad_by_odd_reflection_of_bools_equals_numpy(mode: Any) -> None:
     x = np.asarray([[True, False, False], [False, True, True]])
     for width in (1, 3, ((0, 4), (2, 0))):
         result = tx.pad(tx.asarray(x), width, mode, reflect_type="odd")
@@ -90,7 +90,7 @@ def test_odd_reflection_of_bools_equals_numpy(mode: Any) -> None:
         np.testing.assert_array_equal(result.numpy(), np.pad(x, width, mode, reflect_type="odd"))
 
 
-def test_mode_empty_keeps_the_inner_elements() -> None:
+def test_pad_with_mode_empty_keeps_the_inner_elements() -> None:
     result = tx.pad(tx.arange(3), (1, 2), "empty")
     assert result.shape == (6,) and result[1:4].tolist() == [0, 1, 2]
 
@@ -118,13 +118,13 @@ def test_pad_of_width_0_is_a_copy() -> None:
         (lambda t: tx.pad(t, 1, "linear_ramp", end_values="a"), ("end_values", "'a'")),
     ],
 )
-def test_invalid_arguments_raise(call: Any, names: tuple[str, ...]) -> None:
+def test_pad_rejects_invalid_arguments(call: Any, names: tuple[str, ...]) -> None:
     with pytest.raises((ArgumentError, AxisError)) as caught:
         call(tx.arange(4).reshape(2, 2))
     assert all(name in str(caught.value) for name in ("pad", *names))
 
 
-def test_modes_that_need_elements_reject_empty_axes() -> None:
+def test_pad_modes_that_read_elements_reject_empty_axes() -> None:
     for mode in ("mean", "linear_ramp"):
         with pytest.raises(ShapeError, match=f"pad: axis 1.*{mode}"):
             tx.pad(tx.zeros((2, 0)), 1, mode)

@@ -91,7 +91,7 @@ def whole_numbers(*shape: int) -> Array:
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def test_default_stride_equals_the_kernel_size() -> None:
+def test_pooling_stride_defaults_to_the_kernel_size() -> None:
     x = whole_numbers(2, 3, 9, 8)
     assert_same(tx.max_pool2d(x, (2, 3)), reference_pooling(x, (2, 3), (2, 3), (0, 0), (1, 1), False, largest))
     assert_same(tx.max_pool2d(x, 3, padding=1), reference_pooling(x, (3, 3), (3, 3), (1, 1), (1, 1), False, largest))
@@ -99,26 +99,26 @@ def test_default_stride_equals_the_kernel_size() -> None:
 
 
 @pytest.mark.parametrize("space", [1, 2, 3])
-def test_pooling_without_a_batch_axis(space: int) -> None:
+def test_pooling_accepts_x_without_a_batch_axis(space: int) -> None:
     x = whole_numbers(2, *(7, 6, 5)[:space])
     for function in (MAX[space], AVERAGE[space]):
         assert_same(function(x, 3, 2, 1), function(x[None], 3, 2, 1)[0].to_numpy())
 
 
-def test_pooling_with_large_windows() -> None:
+def test_pooling_with_large_windows_equals_its_definition() -> None:
     x = whole_numbers(2, 3, 30, 31)
     assert_same(tx.max_pool2d(x, 9, 4, 4), reference_pooling(x, (9, 9), (4, 4), (4, 4), (1, 1), False, largest))
     assert_close(tx.avg_pool2d(x, (30, 31))[:, :, 0, 0], x.mean((2, 3)))
     assert_close(tx.avg_pool2d(x, 9, 4), reference_pooling(x * 1.0, (9, 9), (4, 4), (0, 0), (1, 1), False, mean((30, 31), (0, 0), True)))
 
 
-def test_pooling_without_elements() -> None:
+def test_pooling_without_elements_has_an_empty_result() -> None:
     empty = np.zeros((0, 3, 5, 5))
     assert_same(tx.max_pool2d(empty, 2, padding=1), np.zeros((0, 3, 3, 3)))
     assert_same(tx.avg_pool2d(empty, 2, ceil_mode=True), np.zeros((0, 3, 3, 3)))
 
 
-def test_pooling_with_windows_of_one_element() -> None:
+def test_pooling_with_windows_of_one_element_returns_a_new_tensor() -> None:
     t = tx.arange(6).reshape(1, 1, 6)
     result = tx.max_pool1d(t, 1)
     result[...] = 0
@@ -130,7 +130,7 @@ def test_pooling_with_windows_of_one_element() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_pooling_of_every_dtype(dtype: tx.DType) -> None:
+def test_pooling_accepts_every_dtype_but_max_pool_of_complex(dtype: tx.DType) -> None:
     x = whole_numbers(1, 2, 6, 9) % 30
     t = tx.asarray(x).astype(dtype)
     if dtype.is_complex:
@@ -175,7 +175,7 @@ def test_average_pool_sums_float16_in_float32() -> None:
 
 
 @pytest.mark.parametrize("kernel", [2, 6])
-def test_operands_of_any_layout(kernel: int) -> None:
+def test_pooling_accepts_x_of_any_layout(kernel: int) -> None:
     x = whole_numbers(2, 3, 8, 9)
     t = tx.asarray(x)
     for tensor, array in (
@@ -193,7 +193,7 @@ def test_operands_of_any_layout(kernel: int) -> None:
 @pytest.mark.parametrize("kernel", [1, 3, 6])
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("share", [True, False])
-def test_result_ignores_later_writes_to_operands(kernel: int, padding: int, share: bool) -> None:
+def test_pooling_ignores_later_writes_to_x(kernel: int, padding: int, share: bool) -> None:
     padding *= kernel > 1
     x = whole_numbers(1, 2, 8, 9)
     t = tx.asarray(x.copy(), copy=not share)
@@ -235,7 +235,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_invalid_arguments_raise(case: str) -> None:
+def test_pooling_rejects_invalid_arguments(case: str) -> None:
     check_refused(*ERRORS[case])
 
 
@@ -260,7 +260,7 @@ def test_max_pool_indices_locate_the_maximum(seed: int) -> None:
             assert 0 <= (p - (i * s - before)) <= d * (k - 1) and (p - (i * s - before)) % d == 0
 
 
-def test_padding_may_differ_at_the_ends_of_an_axis() -> None:
+def test_pooling_accepts_different_padding_at_the_ends_of_an_axis() -> None:
     x = whole_numbers(1, 2, 7, 6).astype(float)
     padding = ((1, 0), (0, 1))
     padded = np.pad(x, ((0, 0), (0, 0), *padding), constant_values=-inf)

@@ -41,7 +41,7 @@ def test_median_and_quantile_of_every_layout_equal_numpy(sample: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [1, 2, 5, 10, 101])
-def test_every_method_equals_numpy(method: str, size: int) -> None:
+def test_quantile_with_every_method_equals_numpy(method: str, size: int) -> None:
     array = np.random.default_rng(size).permutation(size) ** 2
     q = np.asarray([0, 0.01, 0.25, 0.5, 1 / 3, 0.77, 0.99, 1])
     for numbers in (array, array / 7, (array / 7).astype(np.float32)):
@@ -57,7 +57,7 @@ def test_every_method_equals_numpy(method: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["inverted_cdf", "averaged_inverted_cdf", "closest_observation"])
-def test_discontinuous_methods_equal_numpy_exactly(method: str) -> None:
+def test_quantile_with_discontinuous_methods_equals_numpy_exactly(method: str) -> None:
     q = np.arange(0, 41) / 40
     for size in range(1, 11):
         array = np.random.default_rng(size).permutation(size) ** 2
@@ -107,18 +107,18 @@ def test_weighted_quantiles_have_derivatives() -> None:
 def test_quantile_and_percentile_reject_invalid_weights() -> None:
     x = tx.ones((2, 3))
     for weights in ([1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, float("nan"), 1.0], [float("inf"), 1.0, 1.0]):
-        with pytest.raises(ArgumentError, match="quantile: weights are 0 or more, finite, and not all 0"):
+        with pytest.raises(ArgumentError, match="quantile: weights must be 0 or more, finite, and not all 0"):
             tx.quantile(x, 0.5, axis=1, method="inverted_cdf", weights=weights)
-    with pytest.raises(ArgumentError, match="percentile: there are weights for method='inverted_cdf' alone, not for 'linear'"):
+    with pytest.raises(ArgumentError, match="percentile: weights need method='inverted_cdf', not 'linear'"):
         tx.percentile(x, 50, weights=x)
-    with pytest.raises(ShapeError, match=r"quantile: weights have shape \(2,\), .* \(2, 3\); give them that, or \(3,\)"):
+    with pytest.raises(ShapeError, match=r"quantile: weights have shape \(2,\); .* \(2, 3\), or the sizes of the axes, \(3,\)"):
         tx.quantile(x, 0.5, axis=1, method="inverted_cdf", weights=[1.0, 2.0])
-    with pytest.raises(DTypeError, match="weights are real, not complex128"):
+    with pytest.raises(DTypeError, match="weights must be real, not complex128"):
         tx.quantile(x, 0.5, method="inverted_cdf", weights=x * 1j)
 
 
 @pytest.mark.parametrize("method", [[1], {}, np.zeros(2), 3], ids=str)
-def test_method_that_is_no_string_raises(method: Any) -> None:
+def test_quantile_rejects_a_method_that_is_no_string(method: Any) -> None:
     for q in (0.5, [0.5], tx.asarray([0.5])):
         with pytest.raises(ArgumentError, match="quantile: there is no method"):
             tx.quantile(tx.ones(3), q, method=method)
@@ -137,7 +137,7 @@ INF = np.inf
 
 
 @pytest.mark.parametrize("ends", [(1.0, INF), (-INF, 1.0), (INF, INF), (-INF, -INF), (-INF, INF), (-1.7e308, 1.7e308)])
-def test_interpolation_between_infinite_elements_is_the_weighted_sum(ends: tuple[float, float]) -> None:
+def test_quantile_between_infinite_elements_is_their_weighted_sum(ends: tuple[float, float]) -> None:
     """Checked for few elements, many rows, a long row, with derivatives, and for `q` as a tensor."""
     x = np.asarray(ends)
     low, high = ends
@@ -149,12 +149,12 @@ def test_interpolation_between_infinite_elements_is_the_weighted_sum(ends: tuple
         np.testing.assert_allclose(result.detach().numpy(), [quarter, mean], rtol=1e-15)
 
 
-def test_q_can_be_given_by_keyword() -> None:
+def test_quantile_accepts_q_by_keyword() -> None:
     x = tx.asarray([1.0, 2.0, 4.0])
     assert tx.quantile(x, q=0.5).item() == tx.percentile(x, q=50, axis=0).item() == x.quantile(q=0.5).item() == 2.0
 
 
-def test_quantiles_of_narrow_floats_and_large_integers() -> None:
+def test_quantiles_of_narrow_floats_and_large_integers_are_exact() -> None:
     for dtype in (tx.float16, tx.bfloat16):
         result = tx.median(tx.asarray([1.0, 3.0, 2.0, 9.0]).astype(dtype))
         assert result.dtype is dtype and result.item() == 2.5
@@ -162,11 +162,11 @@ def test_quantiles_of_narrow_floats_and_large_integers() -> None:
     assert tx.quantile(big, 0.5, method="lower").item() == 2**53 + 3
 
 
-def test_invalid_arguments_raise() -> None:
+def test_quantile_percentile_and_median_reject_invalid_arguments() -> None:
     x = tx.ones((2, 3))
-    with pytest.raises(ArgumentError, match=r"quantile: q is from 0 to 1, not 1\.5"):
+    with pytest.raises(ArgumentError, match=r"quantile: q must be from 0 to 1, not 1\.5"):
         tx.quantile(x, 1.5)
-    with pytest.raises(ArgumentError, match="percentile: q is from 0 to 100"):
+    with pytest.raises(ArgumentError, match="percentile: q must be from 0 to 100"):
         tx.percentile(x, -1)
     with pytest.raises(ArgumentError, match="no method 'best'; there are linear"):
         tx.quantile(x, 0.5, method="best")
@@ -179,7 +179,7 @@ def test_invalid_arguments_raise() -> None:
         tx.median(x * 1j)
 
 
-def test_replay_accepts_q_by_position_and_by_keyword() -> None:
+def test_replayed_quantile_accepts_q_by_position_and_by_keyword() -> None:
     x = tx.asarray([1.0, 2.0, 4.0, 8.0])
     for _ in range(3):
         assert tx.quantile(x, q=0.5).item() == tx.quantile(x, 0.5).item() == 3.0
@@ -206,7 +206,7 @@ LONG_ROWS: dict[str, Callable[[np.random.Generator], Any]] = {
 
 
 @pytest.mark.parametrize("name", LONG_ROWS)
-def test_selected_elements_of_long_rows_equal_sorting(name: str) -> None:
+def test_quantiles_of_long_rows_by_selection_equal_sorting(name: str) -> None:
     x = LONG_ROWS[name](np.random.default_rng(3))
     in_order, before = np.sort(x), x.tobytes()
     for positions in ([0], [len(x) - 1], [len(x) // 2 - 1, len(x) // 2], [3, 700, len(x) // 3, len(x) - 2]):

@@ -75,7 +75,7 @@ def test_var_and_std_apply_the_correction() -> None:
     assert tx.var(tx.asarray([1.0]), correction=1).isnan().item()
 
 
-def test_dtypes_of_reductions() -> None:
+def test_sums_and_products_of_narrow_integers_are_64_bit_unless_a_dtype_is_given() -> None:
     small = tx.asarray([100, 100, 100], dtype=tx.int8)
     assert (tx.sum(small).dtype, tx.sum(small).item()) == (tx.int64, 300)
     assert tx.prod(small.astype(tx.uint8)).dtype is tx.uint64
@@ -87,14 +87,14 @@ def test_dtypes_of_reductions() -> None:
     assert tx.cumulative_sum(small, dtype=tx.float32).dtype is tx.float32
 
 
-def test_extremes_propagate_nan() -> None:
+def test_max_and_min_propagate_nan_and_argmax_and_argmin_find_it() -> None:
     t = tx.asarray([[1.0, tx.nan], [3.0, 2.0]])
     assert_same(tx.max(t, axis=1), np.asarray([np.nan, 3.0]))
     assert_same(tx.min(t, axis=0), np.asarray([1.0, np.nan]))
     assert tx.argmax(t).item() == tx.argmin(t).item() == 1
 
 
-def test_pytorch_names_of_arguments() -> None:
+def test_reductions_accept_dim_and_keepdim_as_in_pytorch() -> None:
     t = tx.arange(6).reshape(2, 3)
     array = t.to_numpy()
     assert_same(tx.sum(t, 0), array.sum(0))
@@ -194,7 +194,7 @@ def test_diff_equals_numpy(sample: str) -> None:
         assert_same(result, np.diff(array, axis=axis, prepend=3, append=array))
 
 
-def test_diff_of_bools_and_diff_of_order_0() -> None:
+def test_diff_of_bools_equals_numpy_and_diff_of_order_0_is_a_copy() -> None:
     flags = np.asarray([True, True, False, True])
     assert_same(tx.diff(tx.asarray(flags)), np.diff(flags))
     t = tx.arange(3).realize()
@@ -220,7 +220,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_arguments_raise(wrong: str) -> None:
+def test_reductions_reject_invalid_arguments(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 

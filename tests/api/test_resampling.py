@@ -84,7 +84,7 @@ def test_interpolate_keeps_the_dtype(dtype: str) -> None:
     assert tx.interpolate(x, 5, mode="linear").dtype is x.dtype
 
 
-def test_nearest_accepts_every_dtype_and_returns_a_new_tensor() -> None:
+def test_interpolate_nearest_accepts_integers_and_bools_and_returns_a_new_tensor() -> None:
     x = tx.arange(3).reshape(1, 1, 3)
     result = tx.interpolate(x, 3)
     result[...] = 7
@@ -108,14 +108,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_invalid_arguments_raise(name: str) -> None:
+def test_interpolate_rejects_invalid_arguments(name: str) -> None:
     call, error, names = WRONG[name]
     with pytest.raises(error) as caught:
         call()
     assert all(text in str(caught.value) for text in ("interpolate", *names))
 
 
-def test_positions_computed_in_portions_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpolate_in_portions_gives_equal_results(monkeypatch: pytest.MonkeyPatch) -> None:
     from tenxor.layout import interruptible_chunks
 
     x = tx.asarray(np.random.default_rng(5).normal(size=(2, 1, 7)))

@@ -25,7 +25,7 @@ SIGNATURES = {
 
 @pytest.mark.parametrize("space", [1, 2, 3])
 @pytest.mark.parametrize("kind", SIGNATURES)
-def test_generated_functions_have_signature_module_and_docstring(kind: str, space: int) -> None:
+def test_convolution_and_pooling_functions_have_signature_module_and_docstring(kind: str, space: int) -> None:
     name = f"{kind}{space}d"
     function = getattr(tx, name)
     assert inspect.isfunction(function) and function.__name__ == function.__qualname__ == name
@@ -38,7 +38,7 @@ def test_generated_functions_have_signature_module_and_docstring(kind: str, spac
     assert pickle.loads(pickle.dumps(function)) is function
 
 
-def test_wrong_calls_raise_type_errors_that_name_the_function() -> None:
+def test_wrong_calls_of_convolution_and_pooling_raise_type_errors_that_name_the_function() -> None:
     x = tx.ones((1, 4, 4))
     with pytest.raises(TypeError, match=r"^conv1d\(\) missing 1 required positional argument: 'weight'$"):
         tx.conv1d(x)  # type: ignore[call-arg]
@@ -48,7 +48,7 @@ def test_wrong_calls_raise_type_errors_that_name_the_function() -> None:
         tx.avg_pool3d(x, 2, dilation=2)  # type: ignore[call-arg]
 
 
-def test_traceback_contains_the_called_function() -> None:
+def test_traceback_of_a_convolution_error_contains_the_called_function() -> None:
     with pytest.raises(tx.errors.ShapeError, match=r"^conv2d: x has shape") as caught:
         tx.conv2d(tx.ones(3), tx.ones(3))
     frame = next(f for f in traceback.extract_tb(caught.value.__traceback__) if f.name == "conv2d")

@@ -50,13 +50,13 @@ def test_softmax_uses_the_last_axis_by_default() -> None:
     assert tx.logsumexp(t).shape == ()
 
 
-def test_large_operands_do_not_overflow_or_lose_digits() -> None:
+def test_softmax_and_logsumexp_of_large_operands_neither_overflow_nor_lose_digits() -> None:
     assert tx.softmax(tx.asarray([1e300, 0.0])).tolist() == [1.0, 0.0]
     assert tx.log_softmax(tx.asarray([1e300, 0.0])).tolist() == [0.0, -1e300]
     assert tx.logsumexp(tx.asarray([-1e5, -1e5])).item() == pytest.approx(log(2) - 1e5, rel=1e-15)
 
 
-def test_infinite_and_nan_operands() -> None:
+def test_softmax_and_logsumexp_of_infinities_and_nan_follow_their_limits() -> None:
     assert tx.softmax(tx.asarray([-inf, 0.0])).tolist() == [0.0, 1.0]
     assert tx.log_softmax(tx.asarray([-inf, 0.0])).tolist() == [-inf, 0.0]
     rows = tx.asarray([[-inf, -inf], [-inf, 3.0], [inf, 0.0], [nan, 0.0]])
@@ -86,7 +86,7 @@ def test_softmax_is_one_kernel(function: Callable[[tx.Tensor], tx.Tensor], dtype
     assert kernels_of(function(t * 2 + 1) * 3) == 1
 
 
-def test_pytorch_names_of_arguments() -> None:
+def test_softmax_and_logsumexp_accept_dim_and_keepdim_as_in_pytorch() -> None:
     t = tx.asarray([[1.0, 2.0], [3.0, 5.0]])
     assert_same(tx.softmax(t, dim=0), tx.softmax(t, axis=0).to_numpy())
     assert_same(tx.log_softmax(t, dim=0), tx.log_softmax(t, axis=0).to_numpy())
@@ -95,7 +95,7 @@ def test_pytorch_names_of_arguments() -> None:
 
 
 @pytest.mark.parametrize("function", [tx.softmax, tx.log_softmax, tx.logsumexp])
-def test_invalid_axes_raise(function: Callable[..., tx.Tensor]) -> None:
+def test_softmax_and_logsumexp_reject_invalid_axes(function: Callable[..., tx.Tensor]) -> None:
     t = tx.zeros((2, 3))
     with pytest.raises(AxisError, match="axis 2"):
         function(t, axis=2)

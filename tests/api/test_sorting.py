@@ -110,7 +110,7 @@ def test_topk_equals_a_sorted_slice(dtype: tx.DType, largest: bool) -> None:
     np.testing.assert_array_equal(np.sort(result.values.to_numpy()), np.sort(tx.topk(x.ravel(), 7, largest=largest)[0].to_numpy()))
 
 
-def test_invalid_arguments_raise() -> None:
+def test_sort_argsort_and_topk_reject_invalid_arguments() -> None:
     x = tx.ones((2, 3))
     with pytest.raises(AxisError, match="sort"):
         tx.sort(x, axis=2)
@@ -118,5 +118,5 @@ def test_invalid_arguments_raise() -> None:
         tx.argsort(tx.asarray(1.0))
     with pytest.raises(ArgumentError, match="axis and dim"):
         tx.sort(x, axis=0, dim=1)
-    with pytest.raises(ArgumentError, match=r"topk: k is 4, and axis 1 of shape \(2, 3\) has 3 elements; k is 0 to 3"):
+    with pytest.raises(ArgumentError, match=r"topk: k is 4, and axis 1 of shape \(2, 3\) has 3 elements; k must be from 0 to 3"):
         tx.topk(x, 4)

@@ -235,9 +235,9 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
     "tensordot, too many": (
         lambda: tx.tensordot(A, A, axes=3),
         ShapeError,
-        ("tensordot", "(2, 3)", "3 axes", "0 to 2"),
+        ("tensordot", "(2, 3)", "axes is 3", "0 to 2"),
     ),
-    "tensordot, below 0": (lambda: tx.tensordot(A, A, axes=-1), ShapeError, ("tensordot", "-1 axes")),
+    "tensordot, below 0": (lambda: tx.tensordot(A, A, axes=-1), ShapeError, ("tensordot", "axes is -1")),
     "tensordot, axis": (
         lambda: tx.tensordot(A, A, axes=((2,), (0,))),
         AxisError,
@@ -298,7 +298,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_arguments_raise(wrong: str) -> None:
+def test_tensor_products_reject_invalid_arguments(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 

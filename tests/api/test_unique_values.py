@@ -87,7 +87,7 @@ def test_unique_results_have_the_field_names_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0)])
-def test_unique_of_an_empty_tensor_that_requires_a_gradient(shape: tuple[int, ...]) -> None:
+def test_unique_functions_accept_an_empty_tensor_that_requires_a_gradient(shape: tuple[int, ...]) -> None:
     x = tx.zeros(shape)
     x.requires_grad = True
     for result in (tx.unique_values(x), *tx.unique_all(x), *tx.unique_counts(x), *tx.unique_inverse(x)):

@@ -90,7 +90,7 @@ def test_movement_function_returns_a_view_equal_to_numpy(move: str, sample: str)
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_every_movement_fits_some_sample(move: str) -> None:
+def test_every_view_function_under_test_fits_some_sample(move: str) -> None:
     """A condition that no sample meets would leave a test without cases."""
     assert any(MOVES[move].fits(build()[1].shape) for build in SAMPLES.values())
 
@@ -133,7 +133,7 @@ def test_split_and_unstack_return_all_parts() -> None:
     assert [p.tolist() for p in tx.unstack(t, axis=-1)] == t.T.tolist()
 
 
-def test_pytorch_names_of_functions_and_arguments() -> None:
+def test_view_functions_accept_names_of_pytorch() -> None:
     t = tx.arange(6).reshape(2, 1, 3)
     assert_same(tx.permute(t, (2, 0, 1)), t.to_numpy().transpose(2, 0, 1))
     assert_same(tx.movedim(t, 0, 2), np.moveaxis(t.to_numpy(), 0, 2))
@@ -175,7 +175,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_arguments_raise(wrong: str) -> None:
+def test_view_functions_reject_invalid_arguments(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 

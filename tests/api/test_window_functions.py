@@ -55,11 +55,11 @@ def test_windows_check_size_and_dtype(name: str) -> None:
         assert function(1, *beta, periodic=periodic).tolist() == [1.0]
         assert function(7, *beta, periodic=periodic).dtype is tx.float64
     assert function(7, *beta, dtype=tx.bfloat16).dtype is tx.bfloat16
-    with pytest.raises(ArgumentError, match=f"{name}: a window of -1 elements"):
+    with pytest.raises(ArgumentError, match=f"{name}: the number of elements is -1"):
         function(-1, *beta)
-    with pytest.raises(DTypeError, match=f"{name}: windows are real floats, not int64"):
+    with pytest.raises(DTypeError, match=f"{name}: the dtype of a window must be a real float, not int64"):
         function(3, *beta, dtype=int)
-    with pytest.raises(ArgumentError, match=f"{name}: m is an integer"):
+    with pytest.raises(ArgumentError, match=f"{name}: m must be an integer"):
         function(2.5, *beta)
     with pytest.raises(MemoryError):
         function(1 << 60, *beta)

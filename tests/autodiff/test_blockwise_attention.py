@@ -109,7 +109,7 @@ def test_attention_gradients_match_a_model(name: str, masked: str) -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_attention_gradients_of_views_of_one_projection() -> None:
+def test_attention_gradients_reach_all_views_of_one_projection() -> None:
     """Queries, keys and values are parts of one projection, and each gradient reaches its part."""
     (x, g) = drawn((3, 50, 3, 2, 4), (3, 2, 50, 4))
     leaf = tx.asarray(x).requires_grad_()
@@ -134,7 +134,7 @@ def test_attention_gives_only_the_requested_gradients() -> None:
         assert all(given[n].grad is None for n in range(3) if n != k)
 
 
-def test_attention_gradients_with_grouped_queries() -> None:
+def test_attention_gradients_with_grouped_queries_are_summed_over_each_group() -> None:
     q, k, v, g = drawn((2, 6, 21, 4), (2, 2, 33, 4), (2, 2, 33, 3), (2, 6, 21, 3))
     leaves = [tx.asarray(x).requires_grad_() for x in (q, k, v)]
     (attend(*leaves, enable_gqa=True) * tx.asarray(g)).sum().backward()

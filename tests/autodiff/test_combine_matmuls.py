@@ -104,7 +104,7 @@ def test_combined_products_have_second_derivatives() -> None:
     assert np.isclose((found.to_numpy() * along).sum(), (shifted[0] - shifted[1]) / (2 * eps), rtol=1e-6)
 
 
-def test_combined_products_inside_vmap_and_jvp() -> None:
+def test_combined_products_are_correct_inside_vmap_and_jvp() -> None:
     rng = np.random.default_rng(3)
     ws, each = rng.normal(size=(3, 4, 2)), [tx.asarray(rng.normal(size=(2, 4))) for _ in range(2 * MAX_SEPARATE_MATMULS)]
 

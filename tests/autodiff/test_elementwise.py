@@ -87,14 +87,14 @@ def test_gradients_of_clip_match_differences(bounds: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5, 2.0, 3.0])
-def test_gradients_of_powers_with_number_exponents(exponent: float) -> None:
+def test_gradients_of_powers_with_number_exponents_match_differences(exponent: float) -> None:
     check(lambda x: x**exponent, [drawn("pow", 0, (3,))])
     if isinstance(exponent, int):
         check(lambda x: x**exponent, [-drawn("pow", 0, (3,))])
     check(lambda x: x**exponent, [complex_drawn("pow", 0, (2,))])
 
 
-def test_gradients_of_numbers_raised_to_tensors() -> None:
+def test_gradients_of_numbers_raised_to_tensors_match_differences() -> None:
     check(lambda x: 2**x, [np.linspace(-1, 1, 3)])
     check(lambda x: 0.7**x, [np.linspace(-1, 1, 3)])
     check(lambda x: (1 + 2j) ** x, [np.linspace(-1, 1, 3)])
@@ -107,7 +107,7 @@ def test_gradients_pass_through_casts() -> None:
     assert tx.grad(lambda x: (x.astype(tx.float64) ** 2).sum())(x).dtype is tx.float32
 
 
-def test_gradients_of_complex_tensors_with_numbers() -> None:
+def test_gradients_of_complex_tensors_with_numbers_match_differences() -> None:
     z = complex_drawn("multiply", 0, (3,))
     check(lambda z: (2 + 1j) * z - z / (1 - 2j) + 3 / z, [z])
     check(lambda x: x * (2 + 1j), [drawn("multiply", 0, (3,))])

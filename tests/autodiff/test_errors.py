@@ -152,18 +152,18 @@ KINKS: dict[str, tuple[Callable[[Any], Any], list[float], list[float]]] = {
 
 
 @pytest.mark.parametrize("name", KINKS)
-def test_gradients_at_kinks(name: str) -> None:
+def test_gradients_at_kinks_have_the_documented_values(name: str) -> None:
     function, at, wanted = KINKS[name]
     assert tx.grad(lambda t: function(t).sum())(tx.asarray(at)).tolist() == wanted
 
 
-def test_duplicate_argnums_raise() -> None:
+def test_grad_rejects_duplicate_argnums() -> None:
     for argnums in ((0, 0), (0, -2)):
         with pytest.raises(ArgumentError, match="twice"):
             tx.grad(lambda x, y: (x * y).sum(), argnums=argnums)(tx.ones(2), tx.ones(2))
 
 
-def test_invalid_hooks_raise() -> None:
+def test_register_hook_rejects_invalid_hooks_and_gradients() -> None:
     x = tx.ones(2).requires_grad_()
     with pytest.raises(ArgumentError, match="register_hook"):
         x.register_hook(3)
@@ -173,7 +173,7 @@ def test_invalid_hooks_raise() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 8192])
-def test_gradient_alone_reports_an_index_out_of_range(count: int) -> None:
+def test_gradient_of_take_along_axis_reports_an_index_out_of_range_at_each_read(count: int) -> None:
     """However the gradient is computed, each read raises: memory written before the error is no gradient."""
     rows = tx.ones((count, 3))
     for _ in range(8):

@@ -53,7 +53,7 @@ def test_join_derivatives_match_the_matrix_of_the_join(name: str, before: str) -
 
 
 @pytest.mark.parametrize("join", [lambda pieces: tx.stack(pieces, 1), tx.concat, lambda pieces: tx.roll(tx.concat(pieces), 5)])
-def test_backward_of_joins_does_not_copy_the_cotangent(join: Callable[[list[Any]], Any]) -> None:
+def test_backward_of_concat_stack_and_roll_does_not_copy_the_cotangent(join: Callable[[list[Any]], Any]) -> None:
     leaves = [tx.asarray(np.linspace(0.1, 1.0, SIZE // 8) * k).requires_grad_() for k in range(1, 9)]
     pieces = [(x * 2.0).realize() for x in leaves]
     weights = tx.asarray(np.linspace(0.1, 1.0, SIZE))

@@ -45,7 +45,7 @@ def test_long_backward_passes_are_correct(steps: int) -> None:
 
 
 @pytest.mark.parametrize("hooked", [0, 40, 99])
-def test_hooks_inside_a_long_backward_pass(hooked: int) -> None:
+def test_hook_inside_a_long_backward_pass_leaves_gradients_correct(hooked: int) -> None:
     found, wanted = _recurrence(100, hooked)
     for a, b in zip(found, wanted, strict=True):
         assert np.allclose(a, b, 1e-9, 1e-12)

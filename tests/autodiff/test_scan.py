@@ -114,7 +114,7 @@ def test_scan_gradients_match_central_differences() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["h", "c", "ys", "one"])
-def test_scan_gradients_of_parts_of_the_result(wanted: str) -> None:
+def test_scan_gradients_of_parts_of_the_result_match_the_loop(wanted: str) -> None:
     args = given((12, 3), (12,), (5, 2, 12), (2, 3), (2, 3))
 
     def of(loop: Any) -> Any:
@@ -144,7 +144,7 @@ def test_scan_has_derivatives_of_any_order_and_mode() -> None:
         close(found, wanted, 1e-9)
 
 
-def test_scan_inside_vmap_and_vmap_inside_scan() -> None:
+def test_scan_inside_vmap_and_vmap_inside_scan_match_loops() -> None:
     weight, bias, many, a = given((3, 3), (3,), (4, 6, 2, 3), (2, 3))
     weights, value = tx.stack([weight, weight * 0.5]), of_smooth(tx.scan)
     of_each = tx.vmap(lambda xs: value(weight, bias, xs, a))(many)
@@ -156,7 +156,7 @@ def test_scan_inside_vmap_and_vmap_inside_scan() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (4, 0, 3), (4, 2, 0), (1, 2, 3)])
-def test_scan_of_empty_sequences_and_of_one_element(shape: tuple[int, int, int]) -> None:
+def test_scan_of_empty_sequences_and_of_one_element_matches_the_loop(shape: tuple[int, int, int]) -> None:
     xs, h = given(shape, shape[1:])
     step = lambda h, x: (tx.tanh(h * x), (h, x.sum()))
 
@@ -180,12 +180,12 @@ def test_scan_of_empty_sequences_and_of_one_element(shape: tuple[int, int, int])
     assert state is h
 
 
-def test_scan_of_zero_steps_along_another_axis() -> None:
+def test_scan_of_zero_steps_along_another_axis_keeps_state_and_shape() -> None:
     last, ys = tx.scan(lambda s, x: (s, x * 2), tx.ones(2), tx.zeros((3, 0, 2)), axis=1)
     assert ys.shape == (3, 0, 2) and last.tolist() == [1.0, 1.0]
 
 
-def test_scan_with_integer_and_boolean_values() -> None:
+def test_scan_accepts_integer_and_boolean_values() -> None:
     state = {"count": tx.asarray(0), "low": tx.asarray(np.inf)}
     step = lambda s, x: ({"count": s["count"] + 1, "low": tx.minimum(s["low"], x)}, (s["count"], x < 0.0))
     (xs,) = given((7,))
@@ -196,7 +196,7 @@ def test_scan_with_integer_and_boolean_values() -> None:
     assert gradient.tolist() == [float(x == np.asarray(xs).min()) for x in np.asarray(xs)]
 
 
-def test_scan_with_several_sequences_and_unchanged_outputs() -> None:
+def test_scan_accepts_several_sequences_and_unchanged_outputs() -> None:
     xs, ws, h = given((5, 3), (5, 3), (3,))
     fixed = tx.asarray([1.0, 2.0, 3.0])
 
@@ -244,7 +244,7 @@ def test_scan_over_views_matches_the_loop() -> None:
     close(of(tx.scan), of(python_loop))
 
 
-def test_scan_with_backward_hooks_and_updates() -> None:
+def test_scan_with_backward_hooks_and_updates_matches_the_loop() -> None:
     weight, bias, xs, h = given((3, 3), (3,), (8, 2, 3), (2, 3))
     other = [x.copy() for x in (weight, bias)]
     for p in (weight, bias, *other):
@@ -445,7 +445,7 @@ def test_scan_with_packed_matrices_equals_the_loop() -> None:
         close(found, wanted)
 
 
-def test_scan_inside_a_checkpoint_and_by_single_arguments() -> None:
+def test_scan_inside_a_checkpoint_has_the_same_derivatives() -> None:
     args = given((3, 3), (3,), (6, 2, 3), (2, 3))
     value = of_smooth(tx.scan)
     plain, saving = (tx.value_and_grad(f, argnums=(0, 1, 2, 3))(*args) for f in (value, lambda *a: tx.checkpoint(value, *a)))

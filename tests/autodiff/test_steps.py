@@ -325,7 +325,7 @@ def test_checkpointed_function_may_write_to_its_argument(tracked: bool) -> None:
     assert tx.grad(lambda x: tx.checkpoint(function, x * 1.0))(given).tolist() == [0.0, 40.0]
 
 
-def test_complex_jacobians_agree_in_both_modes() -> None:
+def test_complex_jacobians_are_equal_in_forward_and_reverse_mode() -> None:
     z, x = tx.asarray([1 + 1j, 2 - 1j]), tx.asarray([1.0, 2.0])
     wanted = np.diag(2 * z.to_numpy())
     for mode in ("forward", "reverse", None):

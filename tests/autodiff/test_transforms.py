@@ -169,7 +169,7 @@ def loss_over(function: Any, xs: Any, scan: bool) -> Any:
 
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("name", DRAWS)
-def test_scan_draws_for_each_step_what_a_loop_draws(name: str, kind: str) -> None:
+def test_scan_draws_the_random_numbers_of_a_loop(name: str, kind: str) -> None:
     rows = np.arange(1.0, BATCH * N + 1).reshape(BATCH, N) / 7.0
     source, reset = source_of(kind)
 
@@ -361,7 +361,7 @@ def batches_of(write: Any, loss: Any, x: Any, exact: tuple[Array, Array, Array])
 
 
 @pytest.mark.parametrize("statement", WRITES)
-def test_writes_at_batched_indices_in_each_state(statement: str) -> None:
+def test_writes_at_batched_indices_match_single_writes_in_each_state(statement: str) -> None:
     write = _write(statement)
     wanted = np.stack([write(tx.asarray(MATRIX), tx.asarray(j), tx.asarray(v)).to_numpy() for j, v in zip(INDICES, VALUES, strict=True)])
     if all(word not in statement for word in ("tx.", ".oindex", "_(", "[j, 0]", "diagonal")):  # NumPy has the same statement
@@ -406,7 +406,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("statement", REFUSED)
-def test_refused_statements_raise_the_same_error_in_each_state(statement: str) -> None:
+def test_refused_writes_at_batched_indices_raise_the_same_error_in_each_state(statement: str) -> None:
     error, message = REFUSED[statement]
     for state in STATES:
         with state_of(state) as given:
@@ -422,7 +422,7 @@ def test_traced_tensors_are_printed_without_values() -> None:
     assert printed == ["Tensor (3,) float64, traced: without values"] * 2 + ["Tensor () float64, traced: without values"]
 
 
-def test_values_are_known_inside_derivatives_alone() -> None:
+def test_values_can_be_read_inside_grad_vjp_and_jvp() -> None:
     x = tx.asarray(3.0)
     for run in (lambda f: tx.grad(f)(x), lambda f: tx.vjp(f, x)[1](tx.ones(()))[0], lambda f: tx.jvp(f, [x], [tx.ones(())])[1]):
         assert run(lambda t: t * float(t) if t > 2 else -t).item() == 3.0

@@ -195,7 +195,7 @@ KEYS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_elements_of_a_batch_may_be_indices(name: str) -> None:
+def test_vmap_accepts_elements_of_a_batch_as_indices(name: str) -> None:
     """A selection by such an index is a new tensor, so writes must be made through the index."""
     x, of = real(2, 3, 4, 2), KEYS[name]
     pairs = np.array([[0, 1], [1, 1], [-1, 0], [1, -1], [0, 0]])
@@ -216,7 +216,7 @@ def test_elements_of_a_batch_may_be_indices(name: str) -> None:
     assert found.tolist() == np.stack([x[of(i, i)] for i in pairs[:, 0].tolist()]).tolist()
 
 
-def test_elements_of_a_batch_may_be_classes_of_a_loss() -> None:
+def test_vmap_accepts_elements_of_a_batch_as_classes_of_a_loss() -> None:
     logits, classes = tx.asarray(real(5, 3)), tx.asarray([0, 2, 1, 1, -1])
     found = tx.vmap(tx.grad(lambda row, k: -tx.log_softmax(row)[k]))(logits, classes)
     assert np.allclose(found.to_numpy(), tx.softmax(logits).to_numpy() - np.eye(3)[classes.to_numpy()], rtol=1e-14, atol=1e-15)
@@ -263,7 +263,7 @@ def test_vmap_broadcasts_results_that_no_element_influences() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_vmap_of_no_or_one_element(size: int) -> None:
+def test_vmap_accepts_batches_of_no_or_one_element(size: int) -> None:
     assert tx.vmap(lambda a: a.cumsum(axis=0) + a.sum())(tx.ones((size, 3))).shape == (size, 3)
     assert tx.vmap(tx.grad(lambda a: (a * a).sum()))(tx.ones((size, 3))).tolist() == [[2.0] * 3] * size
 
@@ -282,7 +282,7 @@ def test_vjp_and_jvp_are_linear_in_cotangents_and_tangents() -> None:
 
 
 @pytest.mark.parametrize("captures", [False, True])
-def test_jvp_through_checkpoints_and_custom_derivatives(captures: bool) -> None:
+def test_jvp_through_checkpoints_and_custom_derivatives_matches_plain_functions(captures: bool) -> None:
     """The checkpoint has several results, and captures an argument or not."""
     x, v = tx.asarray([[0.5, 1.0], [1.5, -2.0]]), tx.asarray([[1.0, 0.25], [-1.0, 2.0]])
 
@@ -301,7 +301,7 @@ def test_jvp_through_checkpoints_and_custom_derivatives(captures: bool) -> None:
     assert tx.jvp(nothing, (x,), (v,))[1].tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-def test_jacobians_agree_in_both_modes() -> None:
+def test_jacobians_are_equal_in_forward_and_reverse_mode() -> None:
     def function(x: Any) -> Any:
         y = x @ x.T
         y[0, 1:] = tx.sin(x[1, 1:2])
@@ -314,7 +314,7 @@ def test_jacobians_agree_in_both_modes() -> None:
     assert np.allclose(tx.jacobian(function)(x).to_numpy(), reverse.to_numpy(), rtol=1e-13, atol=1e-14)
 
 
-def test_jacobians_of_nested_arguments_and_results() -> None:
+def test_jacobians_are_nested_like_results_and_arguments() -> None:
     def function(a: Any, b: Any) -> Any:
         return {"product": a["x"] * b, "sum": (a["x"].sum() + b).reshape(1, -1)}
 
@@ -349,7 +349,7 @@ def test_hessians_are_symmetric() -> None:
     assert np.allclose(found, np.stack(columns, axis=1), rtol=1e-12, atol=1e-12)
 
 
-def test_vmap_of_hessians_and_third_derivatives() -> None:
+def test_vmap_of_hessians_and_third_derivatives_is_exact() -> None:
     cube = tx.vmap(tx.hessian(lambda x: (x**3).sum()))(tx.asarray([[1.0, 2.0], [3.0, 4.0]]))
     assert cube.tolist() == [[[6.0, 0.0], [0.0, 12.0]], [[18.0, 0.0], [0.0, 24.0]]]
     third = tx.grad(tx.grad(tx.grad(lambda x: x**5)))
@@ -412,7 +412,7 @@ def test_error_inside_vmap_names_the_operation_and_the_element() -> None:
         tx.vmap(lambda m: tx.linalg.solve_triangular(m, tx.ones(2), upper=True))(matrices).realize()
 
 
-def test_gradients_of_values_written_repeatedly_inside_vmap() -> None:
+def test_gradients_of_values_written_repeatedly_inside_vmap_match_single_calls() -> None:
     """Each element of a batch, or of a batch of batches, writes its own value."""
 
     def loss(x: Any, v: Any) -> Any:
@@ -437,7 +437,7 @@ def test_gradients_of_values_written_repeatedly_inside_vmap() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 0), (2, 3, 0), (2, 0, 3), (3, 4)], ids=str)
-def test_vmap_of_selections_from_empty_tensors(shape: tuple[int, ...]) -> None:
+def test_vmap_of_sorts_and_selections_accepts_empty_tensors(shape: tuple[int, ...]) -> None:
     x = tx.zeros(shape)
     functions = (
         lambda t: tx.sort(t, axis=0),

@@ -68,7 +68,7 @@ def test_complex_strided_writes_are_correct(step: int, dtype: DType, nbytes: int
 
 @WIDTHS
 @BOTH
-def test_complex_kernels_of_many_kinds_agree(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complex_kernels_of_many_kinds_agree_on_both_back_ends(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     x = integers(70, 67, dtype=dtype)
     results: list[Any] = [
@@ -87,7 +87,7 @@ def test_complex_kernels_of_many_kinds_agree(dtype: DType, nbytes: int, monkeypa
 
 @WIDTHS
 @BOTH
-def test_expensive_and_streamed_complex_results_agree(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expensive_and_streamed_complex_results_agree_on_both_back_ends(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for n in (1, 7, 16, 50):
         check(tx.exp(integers(n, dtype=dtype)).storage.node, compare=lambda a, b: check_near(a, b, 20))

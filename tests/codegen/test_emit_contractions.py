@@ -64,19 +64,21 @@ class TestRandomProducts:
     """Random kinds of reductions, operands and readers, from seeds."""
 
     @pytest.mark.parametrize("seed", range(10))
-    def test_random_products_agree(self, seed: int) -> None:
+    def test_random_products_agree_on_both_back_ends(self, seed: int) -> None:
         check(Pairs(seed).result.storage.node)
 
     @pytest.mark.parametrize("near", [64, 1 << 10])
     @pytest.mark.parametrize("nbytes", VECTORS)
     @pytest.mark.parametrize("seed", range(12))
-    def test_random_products_in_small_blocks_agree(self, seed: int, nbytes: int, near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_random_products_in_small_blocks_agree_on_both_back_ends(
+        self, seed: int, nbytes: int, near: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         blocks(monkeypatch, **SMALL, l2_working_bytes=near)
         vectors(monkeypatch, nbytes)
         check(Pairs(100 * nbytes + seed).result.storage.node)
 
     @pytest.mark.parametrize("seed", range(10))
-    def test_random_packed_products_agree(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_random_packed_products_agree_on_both_back_ends(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **PACKED, min_loops_per_thread=1)
         check(Pairs(1000 + seed).result.storage.node)
 
@@ -95,7 +97,7 @@ class TestFewColumns:
 
     @pytest.mark.parametrize("nbytes", VECTORS)
     @pytest.mark.parametrize("dtype", [float32, float64, float16, int64], ids=str)
-    def test_few_columns_and_steps_agree(self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_few_columns_and_steps_agree_on_both_back_ends(self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in [*product_of_sizes((9, 37), (2, 3, 4), (2, 3)), (70, 7, 4), (1, 3, 3), (3, 3, 3)]:
             a, b = integers(rows, steps, dtype=dtype), integers(steps, columns, dtype=dtype, seed=1)
@@ -111,7 +113,7 @@ class TestFewColumns:
                 check(t.storage.node)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_few_columns_and_more_steps_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_few_columns_and_more_steps_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in product_of_sizes((16, 37), (4, 5, 7), (12, 16)):
             a, b = integers(rows, steps), integers(steps, columns, seed=1)
@@ -156,7 +158,7 @@ class TestNumbers:
         assert t.dtype is dtype and t.tolist() == wide.tolist()
 
     @pytest.mark.parametrize("dtype", [d for d in ALL_DTYPES if d is not boolean], ids=str)
-    def test_products_of_every_dtype_agree(self, dtype: DType) -> None:
+    def test_products_of_every_dtype_agree_on_both_back_ends(self, dtype: DType) -> None:
         a, b = integers(13, 9, dtype=dtype), integers(9, 40, dtype=dtype, seed=1)
         product(a @ b)
         if dtype.is_complex:
@@ -167,13 +169,13 @@ class TestNumbers:
         product(tx.contract(a, b, [(1, 0)], multiply=tx.minimum, add=tx.multiply))
 
     @pytest.mark.parametrize("dtype", [boolean, float16, float64], ids=str)
-    def test_boolean_contractions_agree(self, dtype: DType) -> None:
+    def test_boolean_contractions_agree_on_both_back_ends(self, dtype: DType) -> None:
         a, b = integers(13, 9, dtype=dtype), integers(9, 140, dtype=dtype, seed=1)
         for add in (tx.logical_or, tx.logical_and):
             product(tx.contract(a, b, [(1, 0)], multiply=tx.logical_and, add=add))
 
     @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
-    def test_products_of_nan_infinities_and_signed_zeros_agree(self, dtype: DType) -> None:
+    def test_products_of_nan_infinities_and_signed_zeros_agree_on_both_back_ends(self, dtype: DType) -> None:
         rng = np.random.default_rng(1)
         for values in ([np.nan, 1, -np.inf], [0.0, -0.0], [-0.0], [np.inf, -np.inf, 0]):
             a, b = (tensor(rng.choice(np.array(values), s), dtype) for s in ((7, 5), (5, 35)))
@@ -201,12 +203,12 @@ class TestNumbers:
                 assert np.array_equal((tx.asarray(a) @ tx.asarray(b)).to_numpy(), a @ b)
 
     @pytest.mark.parametrize("shapes", [((5, 0), (0, 9)), ((0, 5), (5, 9)), ((5, 4), (4, 0)), ((0, 0), (0, 0))], ids=str)
-    def test_products_with_axes_of_size_0(self, shapes: tuple[tuple[int, int], ...]) -> None:
+    def test_products_with_axes_of_size_0_match_numpy(self, shapes: tuple[tuple[int, int], ...]) -> None:
         a, b = (np.ones(s, np.float32) for s in shapes)
         t = tx.asarray(a) @ tx.asarray(b)
         assert t.shape == (a @ b).shape and t.tolist() == (a @ b).tolist()
 
-    def test_products_with_axes_of_size_1(self) -> None:
+    def test_products_with_axes_of_size_1_match_numpy(self) -> None:
         for shapes in (
             ((5, 1), (1, 9)),
             ((1, 5), (5, 9)),

@@ -101,7 +101,7 @@ def test_scatters_match_numpy(block: int) -> None:
 
 
 @pytest.mark.parametrize("nbytes", [16, 64])
-def test_scatters_agree_for_other_vector_lengths(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scatters_of_other_vector_lengths_agree_on_both_back_ends(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for seed in range(1000, 1015):
         twins.check(Case(seed).node())
@@ -134,7 +134,7 @@ def test_scattered_narrow_floats_are_rounded_at_every_step() -> None:
     assert value(node)[0] == 2048.0  # to nearest even, each time
 
 
-def test_scattered_extrema_of_nan_and_signed_zeros() -> None:
+def test_scattered_max_and_min_propagate_nan_and_order_signed_zeros() -> None:
     old = np.array([0.0, -0.0, 1.0, np.nan])
     values = np.array([-0.0, 0.0, np.nan, 5.0])
     for name, wanted in (("max", [0.0, 0.0, np.nan, np.nan]), ("min", [-0.0, -0.0, np.nan, np.nan])):

@@ -79,7 +79,7 @@ def test_host_facts_are_queried_again_after_a_reboot(folder: Path, queries: list
     assert len(queries) == 2
 
 
-def test_keys_change_with_sources_and_llvm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_info_keys_change_with_sources_and_llvm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replacement = folder / "other.py"
     replacement.write_text("")
     for files in (host_info._iter_llvm_binaries, host_info.iter_hashed_sources):

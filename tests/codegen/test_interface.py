@@ -108,7 +108,7 @@ class TestLaunch:
             assert out.typed_view(tx.int64)[:5].tolist() == [k * (5 * k + j) for j in range(5)]
 
     @pytest.mark.parametrize("count", [5, 3000])
-    def test_launch_reports_only_its_own_index_errors(self, name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_concurrent_launches_report_only_their_own_index_errors(self, name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Other threads launch the same kernel at the same time."""
         x = tx.arange(40).realize()
         good, bad = (tx.asarray(np.full(count, k)) for k in (39, 40))

@@ -69,7 +69,7 @@ def test_process_ends_under_any_memory_limit(extra_bytes: int) -> None:
     assert extra_bytes < 1 << 30 or (process.returncode == 0 and process.stdout.split()[0] == "10"), process.stderr[-2000:]
 
 
-def test_results_are_right_without_threads() -> None:
+def test_results_are_correct_if_no_thread_can_be_started() -> None:
     process = run_limited("RLIMIT_NPROC", 1)
     assert process.returncode == 0, process.stderr[-2000:]
     assert process.stdout.strip() == "10 0 tenxor: large work is shared by 1 of 4"

@@ -68,7 +68,7 @@ def within(dtype: DType) -> Any:
 
 class TestRandomGraphs:
     @pytest.mark.parametrize("block", range(8))
-    def test_random_graphs_of_any_dtype_agree(self, block: int) -> None:
+    def test_random_graphs_of_any_dtype_agree_on_both_back_ends(self, block: int) -> None:
         kernels = []
         for seed in range(100 * block, 100 * block + 50):
             try:
@@ -82,7 +82,7 @@ class TestTails:
     """All lengths, and so all masks, for each element size."""
 
     @pytest.mark.parametrize("dtype", [uint8, int16, float16, bfloat16, float32, int64, float64], ids=str)
-    def test_tails_of_every_length_agree(self, dtype: DType) -> None:
+    def test_tails_of_every_length_agree_on_both_back_ends(self, dtype: DType) -> None:
         rng = np.random.default_rng(5)
         for n in LENGTHS:
             x, y = (tensor(rng.integers(0, 50, n), dtype) for _ in range(2))
@@ -95,7 +95,7 @@ class TestTails:
             agree(target)
 
     @pytest.mark.parametrize("dtype", [boolean, bfloat16, float32, int64], ids=str)
-    def test_tails_of_rows_and_columns_agree(self, dtype: DType) -> None:
+    def test_tails_of_rows_and_columns_agree_on_both_back_ends(self, dtype: DType) -> None:
         rng = np.random.default_rng(6)
         for n in LENGTHS:
             x = tensor(rng.integers(0, 2, (3, n)), dtype)
@@ -134,7 +134,7 @@ def special_values(dtype: DType) -> list[Any]:
 class TestOperations:
     @pytest.mark.parametrize("dtype", FLOATS, ids=str)
     @pytest.mark.parametrize("name", [n for n in ELEMENTARY if OPS[n].arity == 1])
-    def test_elementary_functions_agree_within_their_bounds(self, name: str, dtype: DType) -> None:
+    def test_elementary_functions_agree_on_both_back_ends_within_their_bounds(self, name: str, dtype: DType) -> None:
         rng = np.random.default_rng(7)
         numbers = [
             rng.uniform(-1, 1, 90),
@@ -159,7 +159,7 @@ def close(actual: Array, expected: Array) -> None:
 
 class TestReductions:
     @pytest.mark.parametrize("name", sorted(REDUCTIONS))
-    def test_reductions_over_all_axes_of_many_views_agree(self, name: str) -> None:
+    def test_reductions_over_all_axes_of_many_views_agree_on_both_back_ends(self, name: str) -> None:
         rng = np.random.default_rng(8)
         x = tensor(rng.integers(-3, 4, (5, 6, 7)), int64)
         f = tensor(rng.integers(-3, 4, (5, 6, 7)), float32)
@@ -179,7 +179,7 @@ class TestReductions:
                     agree(v._reduce(REDUCTIONS[name], name, axis, False))
 
     @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-    def test_reductions_of_extreme_values_of_all_dtypes_agree(self, dtype: DType) -> None:
+    def test_reductions_of_extreme_values_of_all_dtypes_agree_on_both_back_ends(self, dtype: DType) -> None:
         rng = np.random.default_rng(9)
         values = np.array(special_values(dtype), dtype.compute_dtype.numpy)
         if dtype.is_float or dtype.is_complex:  # their sums are exact
@@ -223,14 +223,14 @@ class TestReductions:
                 assert content(result.storage.node).tolist() == getattr(np, name)(numbers, axis=1).tolist()
 
     @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
-    def test_scans_of_views_agree(self, name: str) -> None:
+    def test_scans_of_views_agree_on_both_back_ends(self, name: str) -> None:
         rng = np.random.default_rng(12)
         for dtype in (uint8, int64, float16, float32):
             x = tensor(rng.integers(0, 3, (6, 35)), dtype)
             for v in (x, x.T, x[::-1, ::3], x.reshape(7, 30), x.oindex[[5, 5, 0]]):
                 agree(v._cumulate(name, "scan", -1, None))
 
-    def test_user_reductions_agree(self) -> None:
+    def test_user_reductions_agree_on_both_back_ends(self) -> None:
         x = tensor(np.arange(1, 36).reshape(5, 7), int64)
         for axis in (0, 1, None):
             agree(tx.reduce(lambda acc, e: 3 * acc - e, x, axis=axis, initial=1))
@@ -242,7 +242,7 @@ class TestReductions:
 
 
 class TestFusion:
-    def test_fused_row_reductions_agree(self) -> None:
+    def test_fused_row_reductions_agree_on_both_back_ends(self) -> None:
         x = tensor(np.random.default_rng(13).integers(-8, 8, (5, 40)), float32)
         top = x.max(axis=1, keepdims=True)
         for y in (x - top, (x - top) / tx.maximum(x - top, -3).sum(axis=1, keepdims=True), x == top):
@@ -256,14 +256,14 @@ class TestFusion:
         (kernel,) = agree(((a[:, None] - b[None]) ** 2).sum(-1))
         assert sorted(o.dtype.name for o in kernel.operands) == ["float32"] * 3
 
-    def test_views_of_computed_values_agree(self) -> None:
+    def test_views_of_computed_values_agree_on_both_back_ends(self) -> None:
         x = tensor(np.arange(60).reshape(3, 4, 5), int64)
         agree(((x + 1).T.reshape(12, 5)[::-1] * 2).reshape(60)[3:50:2] - 1)
         agree((x * 2).oindex[[2, 0], None, [4, 4, 1]] + (x - 1)[:2, :, :3])
         agree((x + x.sum(axis=0)).max(axis=(0, 2)) + (x.sum(axis=(0, 2)) - x[0, :, 0]))
 
     @pytest.mark.parametrize("rank", range(1, 7))
-    def test_permuted_tensors_of_rank_1_to_6_agree(self, rank: int) -> None:
+    def test_permuted_tensors_of_rank_1_to_6_agree_on_both_back_ends(self, rank: int) -> None:
         shape = (2, 3, 2, 3, 2, 3)[:rank]
         x = tensor(np.arange(prod(shape)).reshape(shape), int64)
         order = tuple(np.random.default_rng(rank).permutation(rank).tolist())
@@ -271,7 +271,7 @@ class TestFusion:
         inverse = tuple(np.argsort(order).tolist())
         agree(x + y.permute_dims(inverse)[::-1], x.T * 2, y.sum(axis=0), tx.cumulative_sum(y, axis=-1))
 
-    def test_kernels_that_read_positions_agree(self) -> None:
+    def test_kernels_that_read_positions_agree_on_both_back_ends(self) -> None:
         i = tx.arange(30)
         agree(
             i.reshape(5, 6).T * 2 + 1,

@@ -196,7 +196,7 @@ def test_operations_agree_on_each_machine(name: str, monkeypatch: pytest.MonkeyP
 
 
 @each_run
-def test_scatters_agree_on_each_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scatters_on_each_machine_agree_with_the_interpreter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, TARGETS_BY_NAME[name])
     for seed in range(2000, 2012):
         check(Case(seed).node())

@@ -42,7 +42,7 @@ def any_values(dtype: DType, *shape: int) -> Tensor:
 
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_sums_of_narrow_dtypes_agree(length: int, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_narrow_dtypes_agree_on_both_back_ends(length: int, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow_accumulators, "BLOCK_ELEMENTS", 96)  # several, of which the last is not whole
     x = any_values(dtype, 3, length)
     views: list[Callable[[Tensor], Tensor]] = [lambda t: t, lambda t: t[:, ::-1], lambda t: t[::-1, ::2], lambda t: t[:, 1:]]

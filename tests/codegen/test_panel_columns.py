@@ -68,27 +68,27 @@ def count_row_states(kernels: list[Kernel]) -> int:
 
 class TestColumns:
     @pytest.mark.parametrize("rows", ROWS)
-    def test_column_reductions_of_sizes_around_the_block_agree(self, rows: int) -> None:
+    def test_column_reductions_of_sizes_around_the_block_agree_on_both_back_ends(self, rows: int) -> None:
         for n in COLUMNS:
             x = integers(rows, n, dtype=float64)
             kernels = agree(x.sum(axis=0), x - x.max(axis=0))
             assert bool(count_row_states(kernels)) == (rows > interchange.ROWS_PER_CHUNK and n > 1)
 
     @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-    def test_column_reductions_of_every_dtype_agree(self, dtype: DType) -> None:
+    def test_column_reductions_of_every_dtype_agree_on_both_back_ends(self, dtype: DType) -> None:
         x = integers(19, 150, dtype=dtype)
         for name, r in REDUCTIONS.items():
             if name != "prod" and not (r.ordered and (dtype is boolean or dtype.is_complex)):
                 assert count_row_states(agree(x._reduce(r, name, 0, False))) == 1
 
     @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
-    def test_column_extrema_of_nan_infinities_and_signed_zeros_agree(self, dtype: DType) -> None:
+    def test_column_extrema_of_nan_infinities_and_signed_zeros_agree_on_both_back_ends(self, dtype: DType) -> None:
         rng = np.random.default_rng(1)
         for values in ([np.nan, 1, -np.inf], [0.0, -0.0], [-0.0], [np.inf, -np.inf, 0], [-np.inf], [-np.nan, -1]):
             x = tensor(rng.choice(np.array(values), (9, 129)), dtype)
             agree(x.max(axis=0), x.min(axis=0), x.argmax(axis=0), x.argmin(axis=0), x.any(axis=0))
 
-    def test_dependent_column_reductions_agree(self) -> None:
+    def test_dependent_column_reductions_agree_on_both_back_ends(self) -> None:
         x, y = integers(20, 150), integers(20, 150, seed=1)
         low, top = x.min(axis=0), x.max(axis=0)
         for t in (
@@ -105,7 +105,7 @@ class TestColumns:
         ):
             assert count_row_states(agree(t, compare=close)) >= 1
 
-    def test_reductions_over_middle_and_several_axes_agree(self) -> None:
+    def test_reductions_over_middle_and_several_axes_agree_on_both_back_ends(self) -> None:
         x = integers(2, 10, 3, 65)
         for axes in ((1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
             agree(x.sum(axis=axes), x - x.max(axis=axes, keepdims=True))
@@ -127,11 +127,11 @@ class TestColumns:
             lambda x: x.T.reshape(3000)[7:2407].reshape(20, 120),
         ],
     )
-    def test_column_reductions_of_views_agree(self, view: Callable[[Tensor], Tensor]) -> None:
+    def test_column_reductions_of_views_agree_on_both_back_ends(self, view: Callable[[Tensor], Tensor]) -> None:
         x = view(integers(20, 150))
         agree(x.sum(axis=0), x.max(axis=1), x - x.max(axis=0), x.argmin(axis=0))
 
-    def test_user_column_reductions_agree(self) -> None:
+    def test_user_column_reductions_agree_on_both_back_ends(self) -> None:
         x = integers(20, 150, dtype=int64)
         for t in (
             tx.reduce(lambda a, e: 3 * a - e, x, axis=0, initial=1),
@@ -140,13 +140,13 @@ class TestColumns:
         ):
             assert count_row_states(agree(t)) >= 1
 
-    def test_nested_column_reductions_agree(self) -> None:
+    def test_nested_column_reductions_agree_on_both_back_ends(self) -> None:
         """The inner reduction restarts at each step of the outer one, for each column of the block."""
         x = integers(11, 20, 150, dtype=int64).permute(2, 0, 1)
         t = tx.reduce(lambda a, e: 3 * a - e, x.sum(axis=1), axis=1, initial=1)
         assert count_row_states(agree(t)) == 2
 
-    def test_nested_reduction_of_one_element_agrees(self) -> None:
+    def test_nested_reduction_of_one_element_agrees_on_both_back_ends(self) -> None:
         """The inner reduction has no loop: it begins and ends in one step."""
         x, y = integers(150, 20, dtype=int64)[:, ::2], integers(10, 150, dtype=int64, seed=1)
         inner = tx.reduce(lambda a, e: tx.minimum(a, e * 2), x[:, :, None], axis=2)
@@ -175,7 +175,7 @@ class TestReductionsInsideReductions:
     """Lanes run along one loop of the inner reduction and another of the outer one."""
 
     @pytest.mark.parametrize("shape", [(3, 5, 70), (2, 70, 33), (1, 9, 40), (3, 2, 200), (2, 3, 1)])
-    def test_nested_row_reductions_agree(self, shape: tuple[int, int, int]) -> None:
+    def test_nested_row_reductions_agree_on_both_back_ends(self, shape: tuple[int, int, int]) -> None:
         x, y = integers(*shape), integers(*shape[:2], 45, seed=1)
         for inner in (x.max(axis=-1, keepdims=True), y.sum(axis=-1, keepdims=True)):
             agree(tx.abs(x - inner).sum(axis=(1, 2)), (x * inner).max(axis=(1, 2)), (x - inner).count_nonzero())
@@ -189,13 +189,13 @@ class TestReductionsInsideReductions:
 
 class TestRowBuffers:
     @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
-    def test_row_buffers_of_every_length_agree(self, dtype: DType) -> None:
+    def test_row_buffers_of_every_length_agree_on_both_back_ends(self, dtype: DType) -> None:
         for n in (1, 2, 15, 16, 17, 31, 33, 65):
             e = tx.exp2(integers(2, n, dtype=dtype))  # exact
             (kernel,) = agree(e / e.max(axis=1, keepdims=True))
             assert count_statements(kernel, RowStore) == (n > 1)
 
-    def test_row_buffers_of_several_reductions_agree(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_row_buffers_of_several_reductions_agree_on_both_back_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(monkeypatch, fusing={"max_repeated_in_passes": 1 << 30})
         x, y = integers(5, 70), integers(5, 70, seed=1)
         a, b = tx.exp2(x), tx.exp2(y).astype(float64)
@@ -215,13 +215,15 @@ class TestNearSteps:
             assert n == 1 or all(f"i*{step}]" in str(k) for k in kernels)
 
     @pytest.mark.parametrize("step", [-1, 2, 3, 4])
-    def test_rows_read_with_small_steps_agree(self, step: int) -> None:
+    def test_rows_read_with_small_steps_agree_on_both_back_ends(self, step: int) -> None:
         for n in (3, 70):
             x = integers(10, n * abs(step), seed=n)[:, ::step]
             agree(x.sum(axis=1), x.sum(axis=0), x - x.max(axis=1, keepdims=True), tx.cumulative_sum(x, axis=0))
 
     @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
-    def test_steps_of_all_sizes_and_vector_lengths_agree(self, vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_steps_of_all_sizes_and_vector_lengths_agree_on_both_back_ends(
+        self, vector_bytes: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         vectors(monkeypatch, vector_bytes)
         for dtype in (int8, float32, float64):
             x = integers(37, 40, dtype=dtype)

@@ -31,14 +31,14 @@ def count_stores(t: tx.Tensor, target: Target) -> dict[str, int]:
 
 class TestTiles:
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_tiles_of_every_height_and_width_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_tiles_of_every_height_and_width_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns in zip([*range(4, 26), 37, 40], [*range(9, 34, 2), *range(8, 30, 2)], strict=True):
             a, b = integers(rows, 4, seed=rows), integers(4, columns, seed=columns)
             product(a @ b)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_partial_tiles_without_mask_registers_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_partial_tiles_without_mask_registers_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         use(monkeypatch, current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, register_count=16))
         for rows, columns in itertools.product((6, 13), (8, 16, 17, 31, 32, 33, 64)):
             a, b = integers(rows, 5, seed=rows), integers(5, columns, seed=columns)
@@ -46,7 +46,7 @@ class TestTiles:
             product(a[:, 1:] @ b.T[:, 1:].T)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_masked_tiles_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_masked_tiles_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Stores are masked as with AVX-512, also on processors without it."""
         monkeypatch.setattr(Target, "has_cheap_masked_store", True)
         vectors(monkeypatch, nbytes)
@@ -96,7 +96,7 @@ class TestTiles:
             assert np.array_equal(c.to_numpy(), expected)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_tiles_of_two_states_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_tiles_of_two_states_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns in zip(range(4, 17), range(8, 60, 4), strict=True):
             a, b = integers(rows, 5, seed=rows), integers(5, columns, seed=columns)
@@ -105,7 +105,7 @@ class TestTiles:
 
     @pytest.mark.parametrize("steps", [4, 7, 8, 9, 16, 17, 24, 31])
     @pytest.mark.parametrize("packed", [False, True])
-    def test_chunks_of_steps_agree(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_chunks_of_steps_agree_on_both_back_ends(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **(PACKED if packed else {}))
         a, b = integers(14, steps), integers(steps, 19)
         contraction = product(a @ b)
@@ -113,7 +113,7 @@ class TestTiles:
         transposed = product(b.T @ a.T)  # what is across memory is turned in registers
         assert transposed.right.is_packed and transposed.left.is_packed == packed
 
-    def test_blocks_of_rows_and_columns_agree(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_blocks_of_rows_and_columns_agree_on_both_back_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **SMALL)
         for rows, columns in ((8, 16), (9, 17), (16, 32), (25, 50)):
             for steps in (4, 9):

@@ -14,7 +14,9 @@ from .test_emit_contractions import VECTORS, product
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize("inner", [(3,), (4,), (5, 2), (6,), (8,), (2, 3, 2)], ids=str)
-def test_products_over_several_axes_of_steps_agree(inner: tuple[int, ...], nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_over_several_axes_of_steps_agree_on_both_back_ends(
+    inner: tuple[int, ...], nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The outermost axis is split at chunk boundaries, so the bits equal those of a single pass."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **PACKED)
@@ -29,7 +31,7 @@ def test_products_over_several_axes_of_steps_agree(inner: tuple[int, ...], nbyte
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize("images", [5, 9, 16])
-def test_weight_gradient_of_a_convolution_agrees(images: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weight_gradient_of_a_convolution_agrees_on_both_back_ends(images: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The columns of this product are short runs."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **PACKED)

@@ -60,7 +60,9 @@ class TestBothBackEnds:
     @pytest.mark.parametrize("near", [64, 1 << 10])
     @pytest.mark.parametrize("nbytes", [16, 32, 64])
     @pytest.mark.parametrize("use", list(USES))
-    def test_symmetric_products_around_block_sizes_agree(self, use: str, nbytes: int, near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_symmetric_products_around_block_sizes_agree_on_both_back_ends(
+        self, use: str, nbytes: int, near: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         blocks(monkeypatch, **SMALL, l2_working_bytes=near)
         vectors(monkeypatch, nbytes)
         for n, steps in ((9, 4), (17, 9), (34, 25), (41, 5)):
@@ -68,7 +70,7 @@ class TestBothBackEnds:
             for t in (x.T @ x, (x + 1).T @ (x + 1)):
                 check(USES[use](t).storage.node)
 
-    def test_symmetric_products_of_every_dtype_agree(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_symmetric_products_of_every_dtype_agree_on_both_back_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **PACKED)
         vectors(monkeypatch, 16)
         for dtype in ALL_DTYPES:

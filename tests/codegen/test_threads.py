@@ -196,7 +196,7 @@ class TestSharing:
         assert not any(h.is_alive() for h in workers)
 
     def test_zero_threads_raise_argument_error(self) -> None:
-        with pytest.raises(ArgumentError, match="0 threads cannot work; give at least 1"):
+        with pytest.raises(ArgumentError, match="the count is 0; it must be at least 1"):
             tx.set_num_threads(0)
 
 

@@ -42,7 +42,7 @@ def only_kernel(t: Tensor) -> Kernel:
 
 
 @pytest.mark.parametrize("rows", SIDES)
-def test_tiles_of_every_remaining_size_agree(rows: int) -> None:
+def test_tiles_of_every_remaining_size_agree_on_both_back_ends(rows: int) -> None:
     for columns in SIDES:
         kernel = only_kernel(matrix(rows, columns).T + matrix(columns, rows))
         in_steps = 1 < rows <= MIN_LANE_EXTENT and columns >= 2 * rows  # lanes run along the longer loop, and write in steps
@@ -51,7 +51,7 @@ def test_tiles_of_every_remaining_size_agree(rows: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_transposes_of_every_dtype_agree(dtype: DType) -> None:
+def test_transposes_of_every_dtype_agree_on_both_back_ends(dtype: DType) -> None:
     for rows, columns in ((5, 70), (67, 33)):
         t = matrix(rows, columns, dtype)
         assert count_tile_loads(only_kernel(t.T.copy())) == 1
@@ -95,7 +95,7 @@ def test_write_through_a_transpose_matches_numpy() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_transpose_matches_numpy_on_any_number_of_threads(threads: int) -> None:
+def test_transpose_matches_numpy_on_1_2_and_3_threads(threads: int) -> None:
     before = tx.num_threads()
     a: Any = np.random.default_rng(0).integers(0, 9, (1500, 1111))
     t = tx.asarray(a)

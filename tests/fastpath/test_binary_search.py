@@ -74,7 +74,7 @@ def test_digitize_with_unordered_edges_raises_after_ordered_ones() -> None:
         edges = tx.asarray(bins).realize()
         assert_same_bits(lambda edges=edges: tx.digitize(x, edges))
     assert known(x, "sorted_search.digitize")
-    with pytest.raises(tx.errors.ArgumentError, match="in no order"):
+    with pytest.raises(tx.errors.ArgumentError, match="not sorted"):
         tx.digitize(x, tx.asarray([3.0, 1.0, 2.0]).realize())
 
 
@@ -187,7 +187,7 @@ def test_bincount_equals_numpy(dtype: str) -> None:
 def test_bincount_of_negative_or_huge_values_raises_after_valid_ones() -> None:
     x = tx.asarray([3, 0, 3]).realize()
     assert [tx.bincount(x).tolist() for _ in range(2)] == [[1, 0, 0, 2]] * 2 and known(x, "histograms.bincount")
-    with pytest.raises(tx.errors.ArgumentError, match="-1 is below 0"):
+    with pytest.raises(tx.errors.ArgumentError, match="the smallest element is -1"):
         tx.bincount(tx.asarray([3, -1, 3]).realize())
     assert tx.bincount(tx.asarray([3, 0, 200_000]).realize()).shape == (200_001,)  # more than a block of machine code's
     with pytest.raises((MemoryError, tx.errors.TenxorError)):

@@ -90,7 +90,7 @@ def test_versions_that_publish_no_offsets_are_accepted_without_them(minor: int, 
     check_debug_offsets()
 
 
-def test_running_interpreter_agrees() -> None:
+def test_debug_offsets_of_the_running_interpreter_match_the_assumed_ones() -> None:
     check_debug_offsets()
 
 
@@ -103,7 +103,7 @@ def test_published_sizes_are_those_of_the_running_interpreters_types() -> None:
     assert words["tuple_object.size"] - 8 == tuple.__basicsize__  # C counts the first item in
 
 
-def test_missing_variable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_py_runtime_variable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "pythonapi", ctypes.CDLL("libm.so.6"))
     with pytest.raises(LookupError, match="does not export _PyRuntime"):
         debug_offsets.read_words(1)

@@ -102,7 +102,7 @@ def test_eigvals_of_infinity_raises() -> None:
             tx.linalg.eigvals(tx.asarray(infinite).realize())
 
 
-def test_views_and_pending_matrices_equal_numpy() -> None:
+def test_det_and_solve_of_views_and_pending_matrices_equal_numpy() -> None:
     a = definite((4, 3, 3), "float64", 2)
     x = tx.asarray(a).realize()
     for k in range(4):

@@ -143,16 +143,16 @@ class TestSignaturesLeftToPython:
         ],
         ids=["what is deep", "what is in memory", "what is many"],
     )
-    def test_deep_stored_or_wide_graphs(self, make: Callable[[], Node]) -> None:
+    def test_signatures_of_deep_stored_or_wide_graphs_are_left_to_python(self, make: Callable[[], Node]) -> None:
         assert fastpath.fast_path is not None
         assert fastpath.fast_path.capture_signature(make()) is None
 
-    def test_unfinished_nodes(self) -> None:
+    def test_signatures_of_unfinished_nodes_are_left_to_python(self) -> None:
         assert fastpath.fast_path is not None
         begun = Node(intern_recipe(UNFINISHED, (2, 3), tx.float64))
         assert fastpath.fast_path.capture_signature(Node((MEMORY[0] + MEMORY[1]).node.recipe, (begun, MEMORY[1].node), (0, 0))) is None
 
-    def test_tracers(self) -> None:
+    def test_signatures_of_tracers_are_left_to_python(self) -> None:
         assert fastpath.fast_path is not None
         seen: list[object] = []
 
@@ -164,7 +164,7 @@ class TestSignaturesLeftToPython:
         tx.vmap(looked)(MEMORY[0])
         assert seen == [None]
 
-    def test_python_takes_the_signature(self) -> None:
+    def test_python_takes_the_signature_of_a_deep_graph(self) -> None:
         roots = [chain(1100)]
         assert parts(capture_signature(roots)) == parts(capture_by_traversal(roots))
 

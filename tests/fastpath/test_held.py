@@ -41,7 +41,7 @@ def _less_its_mean(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", list(HELD))
-def test_values_match_python_whichever_result_is_read_first(name: str) -> None:
+def test_values_of_held_results_match_python_whichever_is_read_first(name: str) -> None:
     for first in (0, 1):
 
         def outcome(first: int = first) -> list[bytes]:

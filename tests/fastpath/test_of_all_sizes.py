@@ -100,7 +100,7 @@ def test_recipe_with_two_operands_refers_to_both_specs() -> None:
     assert [None if form is None else form.layout.strides for form in (*recipe.layout_keys, recipe.target)] == [(3, 1), (0, 1), None]
 
 
-def test_product_keeps_a_launch_record_for_each_axis_it_is_summed_over() -> None:
+def test_elementwise_product_keeps_a_launch_record_for_each_axis_of_its_sums() -> None:
     def sums(n: int) -> tuple[Recipe, list[Recipe]]:
         (x, a), (y, b) = numbers(n, 3), numbers(n, 3)
         found = [(x * y).sum(axis=axis) for axis in (0, 1, None)]

@@ -32,7 +32,7 @@ def graph(rng: np.random.Generator) -> tuple[list[Any], list[Node]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_held_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_path_finds_the_externally_owned_nodes_of_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     made, nodes = graph(rng)
     numbers = [k for k in range(len(nodes)) if rng.integers(3)]
@@ -49,7 +49,7 @@ def test_held_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_waiting_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_path_counts_the_pending_nodes_of_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     made, nodes = graph(rng)
     if seed % 2 and nodes:

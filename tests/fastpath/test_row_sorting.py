@@ -70,7 +70,7 @@ def test_sort_of_noncontiguous_views_equals_numpy(dtype: str, view: Callable[[An
         assert np.array_equal(tx.argsort(x).numpy(), np.argsort(x.numpy(), kind="stable"))
 
 
-def test_sort_handles_nan_and_negative_zero_after_plain_values() -> None:
+def test_sort_recorded_for_plain_values_stays_correct_for_nan_and_negative_zero() -> None:
     """The call is recorded with a tensor that has no such values."""
     plain = drawn((5000,), "float64", 5) + 100
     tx.sort(tx.asarray(plain).realize())
@@ -158,7 +158,7 @@ def test_topk_returns_first_of_equal_values(dtype: str, largest: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint32"])
-def test_topk_of_views_and_ascending_values(dtype: str) -> None:
+def test_topk_of_views_and_of_long_ascending_rows_equals_sorting(dtype: str) -> None:
     a = drawn((40, 60), dtype, 11, odd=True)
     x = tx.asarray(a).realize()
     views: tuple[Callable[[Any], Any], ...] = (lambda t: t[::2, ::3], lambda t: t[::-1, ::-1], lambda t: t.T, lambda t: t[3:4])
@@ -188,7 +188,7 @@ def test_topk_of_many_equal_values_returns_the_first() -> None:
                 assert np.array_equal(tx.topk(x, 6, largest=largest).indices.numpy(), places)
 
 
-def test_topk_inside_vmap_and_grad() -> None:
+def test_recorded_topk_is_correct_inside_vmap_and_grad() -> None:
     a = drawn((5, 9), "float64", 12) + np.arange(45).reshape(5, 9) / 64
     x = tx.asarray(a).realize()
     tx.topk(x, 3)

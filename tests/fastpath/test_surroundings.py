@@ -127,7 +127,7 @@ def test_replaced_methods_keep_signature_and_docstring() -> None:
         assert getattr(Tensor, name).__doc__ == inspect.getattr_static(Tensor, name).__doc__
 
 
-def test_objects_to_ship_are_those_of_the_running_code() -> None:
+def test_objects_of_the_fast_path_to_ship_are_those_of_the_running_code() -> None:
     objects = fastpath.get_object_table()
     assert objects is not None and fastpath.fast_path is not None
     assert objects.identity == fastpath.fast_path.object_table.identity
@@ -261,7 +261,7 @@ def test_tensor_may_be_a_keyword_argument() -> None:
         assert x.sum(1, keepdims=keep).tolist() == [[3.0], [3.0]]
 
 
-def test_failed_proof_turns_the_fast_path_off_completely() -> None:
+def test_failed_self_test_turns_the_fast_path_off_completely() -> None:
     program = """
 import gc
 import numpy as np
@@ -287,7 +287,7 @@ print(fastpath.state)
     assert python("-c", program).stdout.strip() == "off: made to fail"
 
 
-def test_garbage_freed_during_the_proof_does_not_fail_it() -> None:
+def test_garbage_freed_during_the_self_test_does_not_fail_the_test() -> None:
     program = """
 import gc
 import tenxor as tx

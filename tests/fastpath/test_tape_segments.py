@@ -78,7 +78,7 @@ def outlined(known: TapeSlice, given: list[Any], asked: frozenset[Any]) -> Segme
     )
 
 
-def test_tape_slices_match_python() -> None:
+def test_fast_path_collects_the_tape_slices_and_segment_keys_of_python() -> None:
     numbers: dict[object, set[object]] = defaultdict(set)
     keys: dict[object, set[object]] = defaultdict(set)
     for seed in range(400):

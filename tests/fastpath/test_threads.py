@@ -71,7 +71,7 @@ def test_views_in_several_threads_are_independent() -> None:
     run_together(*[lambda k=k: look(k) for k in range(THREADS)])  # type: ignore[misc]
 
 
-def test_threads_may_share_a_tensor_and_an_element() -> None:
+def test_threads_share_a_tensor_and_an_element_without_losing_writes() -> None:
     """Threads read all of the tensor, write their own row, and operate in place on one element."""
     shared = tx.zeros((THREADS, 8)).realize()
     element = tx.asarray([1000.5, 2000.5])[0]

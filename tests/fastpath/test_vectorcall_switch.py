@@ -193,5 +193,5 @@ def test_errors_raised_by_argument_attributes_propagate(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("word", ["_TP_VECTORCALL_OFFSET", "TP_FLAGS_OFFSET"])
 def test_wrong_function_layout_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, word, 32)
-    with pytest.raises(LookupError, match="what calls a function"):
+    with pytest.raises(LookupError, match="the vectorcall address of a function"):
         module._find_vectorcall_offset()

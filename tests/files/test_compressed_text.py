@@ -16,7 +16,7 @@ X = tx.arange(12.0).reshape(3, 4) / 7
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_compressed_csv_round_trip(suffix: str, tmp_path: Path) -> None:
+def test_compressed_csv_file_loads_unchanged(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.csv{suffix}"
     tx.files.save_csv(path, X, header="a,b,c,é")
     assert tx.files.load_csv(path, skip=1).tolist() == X.tolist()

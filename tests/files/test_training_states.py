@@ -79,7 +79,7 @@ def _without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("file", ["x.npz", "x.safetensors", "x"])
 @pytest.mark.parametrize("name", STATES)
-def test_state_round_trip(name: str, file: str, tmp_path: Path) -> None:
+def test_load_state_returns_the_saved_state(name: str, file: str, tmp_path: Path) -> None:
     tx.files.save_state(tmp_path / file, STATES[name])
     assert comparable(tx.files.load_state(tmp_path / file)) == comparable(STATES[name])
 

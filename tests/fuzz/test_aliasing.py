@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seeds", every, ids=[f"{seeds.start}-{seeds.stop - 1}" for seeds in every])
 
 
-def test_programs_mean_what_they_say(seeds: range) -> None:
+def test_random_programs_of_views_and_writes_match_the_model(seeds: range) -> None:
     began = time.perf_counter()
     with as_large(seeds.start):
         for seed in seeds:
@@ -33,11 +33,11 @@ def test_programs_mean_what_they_say(seeds: range) -> None:
     print(f"{len(seeds) * WAYS / (time.perf_counter() - began):.0f} programs per second")
 
 
-def test_the_blocks_cover_every_seed() -> None:
+def test_blocks_of_seeds_cover_every_seed_once() -> None:
     assert [seed for seeds in blocks(range(37, 1234)) for seed in seeds] == list(range(37, 1234))
 
 
-def test_all_ways_mean_the_same() -> None:
+def test_all_variants_of_a_random_program_have_the_results_of_the_model() -> None:
     """What is known of the first way is what the model says of the others."""
     for seed in range(60):
         for program, expected in ways(written(seed), seed):
@@ -45,7 +45,7 @@ def test_all_ways_mean_the_same() -> None:
             assert list(map(repr, shown)) == list(map(repr, expected)), [text for text, _ in program]
 
 
-def test_what_is_seen_only_once_is_told() -> None:
+def test_difference_that_does_not_recur_is_still_reported() -> None:
     """A difference that depends on what ran before is not seen again when the program is made small, and yet it is printed."""
     times = 0
 

@@ -26,12 +26,12 @@ def ended(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(("at", "by"), [(0, 0), (127, 0), (128, -signal.SIGSEGV), (-1, -signal.SIGABRT), (-60, -signal.SIGABRT)])
-def test_what_is_outside_of_a_block_is_noticed(at: int, by: int) -> None:
+def test_write_outside_of_a_memory_block_ends_the_process_by_a_signal(at: int, by: int) -> None:
     assert ended("-c", WRONG.format(at=at)).returncode == by
 
 
 @pytest.mark.parametrize("first", range(0, 100, 25))
-def test_programs_stay_inside(first: int) -> None:
+def test_random_programs_stay_inside_their_memory_blocks(first: int) -> None:
     done = ended("-m", "tests.fuzz.guarded", str(first), "25")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split("; ")[1].split()[0]) > 100, done.stdout

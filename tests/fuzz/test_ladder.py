@@ -45,7 +45,7 @@ OTHERS = frozenset(
 
 
 @pytest.mark.parametrize("name", ladder.TABLE)
-def test_values_around_thresholds_are_numpys(name: str) -> None:
+def test_functions_at_sizes_around_thresholds_equal_numpy(name: str) -> None:
     rng = random.Random(name)
     case = ladder.TABLE[name]
     for threshold in THRESHOLDS:
@@ -55,7 +55,7 @@ def test_values_around_thresholds_are_numpys(name: str) -> None:
     ladder.try_at(rng, name, rng.choice(case.dtypes), rng.choice((0, 1, 2, 17)))
 
 
-def test_table_has_each_function_of_the_standard() -> None:
+def test_table_of_sizes_has_each_function_of_the_standard() -> None:
     names = {name for of_signature in CALLED[""].values() for name in of_signature.split()}
     assert names - OTHERS <= ladder.TABLE.keys()
     assert not OTHERS & ladder.TABLE.keys()
@@ -80,5 +80,5 @@ with ThreadPoolExecutor(4) as pool:
 """
 
 
-def test_first_calls_by_several_threads_are_right() -> None:
+def test_first_calls_by_several_threads_give_correct_results() -> None:
     python("-c", FIRST_CALLS)

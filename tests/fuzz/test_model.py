@@ -259,19 +259,19 @@ def numpy_world(log: Any) -> dict[str, Any]:
     return {"tx": NUMPY_TX, "np": NUMPY_NP, "show": show}
 
 
-def test_the_model_agrees_with_numpy_index_arrays() -> None:
+def test_model_of_random_programs_agrees_with_numpy_index_arrays() -> None:
     for seed in range(1500):
         program = write_program(seed)
         found = disagreement(program, numpy_world)
         assert found is None, f"seed {seed}\n{describe(program, found)}"
 
 
-def test_a_seed_always_writes_the_same_program() -> None:
+def test_random_program_of_a_seed_is_reproducible() -> None:
     assert [text for text, _ in write_program(7)] == [text for text, _ in write_program(7)]
     assert [text for text, _ in write_program(7)] != [text for text, _ in write_program(8)]
 
 
-def test_a_read_takes_the_values_of_its_moment() -> None:
+def test_model_reads_the_values_at_the_time_of_the_operation() -> None:
     text = ["a = tx.arange(3)", "b = a + 1", "a[:2] = a[1:]", "show(b)", "show(a)"]
     _, _, _, b, a = run([line(each) for each in text], model.world)
     assert b == ("int64", (3,), [1, 2, 3])
@@ -285,7 +285,7 @@ def forgetful_world(log: Any) -> dict[str, Any]:
     return names
 
 
-def test_a_mistake_is_found_and_made_small() -> None:
+def test_shrink_reduces_a_failing_program_to_the_lines_needed() -> None:
     needed = ["a = tx.arange(6).reshape((2, 3))", "c = tx.flip(a, axis=1)", "c[0, 0] = 9", "show(a)"]
     noise = ["b = a + 1", "d = a.T", "d[1, 1] = 5", "b += 4"]
     text = [needed[0], noise[0], needed[1], *noise[1:3], needed[2], noise[3], needed[3], "show(b)"]

@@ -13,7 +13,7 @@ FAILED = [line.split() for line in nightly.CORPUS.read_text().splitlines()]
 
 
 @pytest.mark.parametrize(("kind", "seed"), FAILED, ids=map(" ".join, FAILED))
-def test_what_failed_once(kind: str, seed: str) -> None:
+def test_seeds_that_failed_once_pass(kind: str, seed: str) -> None:
     if kind not in nightly.KINDS:
         pytest.skip("PyTorch is not installed: pip install '.[interop]' to call it")
     nightly.KINDS[kind](int(seed))
@@ -23,19 +23,19 @@ TESTED_APART = ("programs", "watched", "ladder", "bits", "torch", "training")  #
 
 
 @pytest.mark.parametrize("kind", [kind for kind in nightly.KINDS if kind not in TESTED_APART])
-def test_some_of_each_kind(kind: str) -> None:
+def test_300_seeds_of_each_kind_of_random_test_pass(kind: str) -> None:
     for seed in range(300):
         wrong = nightly.tried(kind, seed)
         assert wrong is None, f"{kind} {seed}\n{wrong}"
 
 
-def test_what_goes_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_a_seed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(nightly.KINDS, "summed", lambda seed: 1 // (seed - 3))
     assert nightly.tried("summed", 2) is None
     assert "ZeroDivisionError" in (nightly.tried("summed", 3) or "")
 
 
-def test_results_that_differ_from_numpys_are_documented() -> None:
+def test_results_that_differ_from_numpy_are_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/coming-from/numpy.md").read_text(encoding="utf-8")
     _, _, section = page.partition("## Results that differ")
     named = set(re.findall(r"`(\w+)`", section.partition("\n## ")[0]))

@@ -25,7 +25,7 @@ def test_bits_of_random_programs_depend_on_the_program_alone(first: int) -> None
 
 
 @pytest.mark.parametrize("seed", FAILED_SEEDS)
-def test_bits_of_programs_that_once_differed(seed: int) -> None:
+def test_programs_whose_bits_once_differed_have_equal_bits(seed: int) -> None:
     check(seed, REPETITIONS, has_outer=True)
 
 

@@ -15,7 +15,7 @@ from .torch_names import SHARED_NAMES
 NAMES = {full_name(namespace, name) for namespace, names in SHARED_NAMES.items() for name in names}
 
 
-def test_each_shared_name_is_drawn_or_has_a_reason() -> None:
+def test_each_name_shared_with_pytorch_is_tested_or_has_a_reason() -> None:
     modules = [*MODULES, *CONTAINERS]
     optimizers = [*OPTIMIZERS, "LBFGS"]
     drawn = {*CALLED, *[f"nn.{n}" for n in modules], *[f"nn.init.{n}" for n in FILLS], *[f"optim.{n}" for n in optimizers]}
@@ -23,14 +23,14 @@ def test_each_shared_name_is_drawn_or_has_a_reason() -> None:
     assert not drawn & NOT_DRAWN.keys() and all(NOT_DRAWN.values())
 
 
-def test_shared_names_are_names_of_ours() -> None:
+def test_names_shared_with_pytorch_exist_in_tenxor() -> None:
     for name in NAMES:
         found = tx
         for part in name.split("."):
             found = getattr(found, part)
 
 
-def test_results_that_differ_from_pytorchs_are_documented() -> None:
+def test_results_that_differ_from_pytorch_are_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/coming-from/pytorch.md").read_text(encoding="utf-8")
     _, _, section = page.partition("## Same name, other meaning")
     documented = set(re.findall(r"`([\w.]+)`", section.partition("\n## ")[0]))

@@ -26,14 +26,14 @@ def _within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_errors_are_ours(seed: int) -> None:
+def test_wrong_calls_raise_errors_of_tenxor(seed: int) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of NumPy's, about numbers
         complaints = [found for call in calls(seed) if (found := complaint(call)) is not None]
     assert not complaints, "\n".join(complaints)
 
 
-def test_what_is_wrong_is_found() -> None:
+def test_complaint_reports_inner_errors_but_not_errors_of_the_call() -> None:
     """Errors from further in are; those that are ours, or Python's own about a signature or an operator, are not wrong."""
     assert "KeyError" in str(complaint(Call("one", lambda key: {}[key], ("a",), {})))
     assert "unhashable" in str(complaint(Call("one", lambda key: {}[key], ([],), {})))

@@ -26,6 +26,6 @@ def _three_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
-def test_whatever_fails(program: Program, kind: str) -> None:
+def test_program_with_injected_failures_raises_or_succeeds_and_succeeds_when_repeated(program: Program, kind: str) -> None:
     lasting = PROGRAMS.index(program) % 3 == 0
     assert Run(program, kind, step=31, lasting=lasting).all() or kind == "threads"  # which small work starts none of

@@ -34,7 +34,7 @@ def test_matmul_choose_and_linspace_accept_tensors() -> None:
     assert np.linspace(t, 5.0, 0).shape == (0, 2, 2)
 
 
-def test_clip_with_where_and_out() -> None:
+def test_clip_with_where_and_out_writes_selected_elements() -> None:
     t, some = tx.asarray([-1.0, 5.0, 9.0]), np.array([True, False, True])
     out = tx.zeros(3)
     assert np.clip(t, 0, 4, out=out, where=some) is out and out.tolist() == [0.0, 0.0, 4.0]

@@ -60,7 +60,7 @@ class TestOptEinsum:
         out = tx.zeros((2, 2), dtype=tx.float32)
         assert oe.contract("ij,kj->ik", X, X, out=out) is out and np.allclose(out, MODEL @ MODEL.T)
 
-    def test_opt_einsum_expressions_and_constants(self) -> None:
+    def test_opt_einsum_expressions_with_constants_and_out_match_numpy(self) -> None:
         oe = library("opt_einsum")
         expression = oe.contract_expression("ij,kj,kl->il", (2, 3), (2, 3), (2, 3))
         assert type(expression(X, X, X)) is tx.Tensor and np.allclose(expression(X, X, X), MODEL @ MODEL.T @ MODEL)

@@ -9,7 +9,7 @@ from tenxor.layout import Layout, Table
 from tenxor.layout.axes import Axis, axis_from_offsets, coalesce_axes, join_axes, split_in_two
 
 
-def test_tables_compare_by_value():
+def test_offset_tables_compare_by_value():
     assert Table(np.array([0, 7, 2])) == Table(np.array([0, 7, 2]))
     assert hash(Table(np.array([0, 7, 2]))) == hash(Table(np.array([0, 7, 2])))
     assert Table(np.array([0, 7, 2])) != Table(np.array([0, 7, 3]))
@@ -17,7 +17,7 @@ def test_tables_compare_by_value():
     assert len(Table(np.array([0, 7, 2]))) == 3
 
 
-def test_table_is_immutable():
+def test_offset_table_is_immutable():
     source = np.array([0, 7, 2])
     table = Table(source)
     with pytest.raises(ValueError, match="read-only"):

@@ -116,7 +116,7 @@ def test_negative_size_in_a_shape_is_an_error():
         ([], ()),
     ],
 )
-def test_broadcast_shapes(shapes, result):
+def test_broadcast_shapes_gives_the_expected_shape(shapes, result):
     assert broadcast_shapes(*shapes) == result
 
 

@@ -21,7 +21,7 @@ def sums(drawn_terms: list[tuple[int, int]]) -> set[int]:
 
 @examples(500)
 @given(terms)
-def test_reaches_exactly_the_possible_sums(drawn_terms):
+def test_is_reachable_accepts_exactly_the_possible_sums(drawn_terms):
     reached = sums(drawn_terms)
     for target in range(-2, max(reached) + 3):
         assert is_reachable(target, drawn_terms) == (target in reached)
@@ -37,6 +37,6 @@ def test_terms_of_contiguous_rows_merge_into_one():
     assert merge_terms([(20, 2), (5, 3), (1, 4)]) == [(1, 59)]
 
 
-def test_reaches_handles_large_numbers():
+def test_is_reachable_is_exact_for_large_numbers():
     assert is_reachable(3 * 10**15 + 7, [(10**15, 5), (7, 10**9)])
     assert not is_reachable(3 * 10**15 + 6, [(10**15, 5), (7, 1)])

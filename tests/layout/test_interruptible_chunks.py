@@ -55,7 +55,7 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_small_chunks")
-def test_predicates_of_chains_in_portions() -> None:
+def test_layout_predicates_of_chains_in_portions_match_brute_force() -> None:
     chain = Layout.contiguous((4, 5)).transpose().reshape((20,))
     for layout in (chain, chain.index((slice(1, None),)), chain.index((slice(None, None, -3),)), chain.oindex(([1, 1, 7, 8, 3, 9],))):
         offsets = layout.offsets().ravel().tolist()
@@ -71,7 +71,7 @@ def test_predicates_of_chains_in_portions() -> None:
 
 @pytest.mark.usefixtures("_small_chunks")
 @pytest.mark.parametrize("dtype", ["int64", "bool", "complex64", "bfloat16"])
-def test_tolist_and_copies_in_portions(dtype: str) -> None:
+def test_tolist_and_copies_in_portions_match_numpy(dtype: str) -> None:
     array = np.arange(60).reshape(3, 4, 5)
     plain = tx.asarray(array).astype(dtype)
     expected = array.astype({"bfloat16": "float32"}.get(dtype, dtype))

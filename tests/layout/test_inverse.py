@@ -82,7 +82,7 @@ def test_adjoint_accumulates_values_where_they_were_read(case, extra):
     assert (how == "accumulate") == (model.size > 0 and not is_injective)
 
 
-def test_adjoint_kind_of_common_views():
+def test_adjoint_of_common_views_is_a_view_a_store_or_an_accumulation():
     assert contiguous(3, 4).transpose().adjoint(12).how == "view"
     assert contiguous(3, 4).index((slice(1, 3),)).adjoint(12).how == "store"
     assert contiguous(6).windows(0, 3).adjoint(6).how == "accumulate"
@@ -92,5 +92,5 @@ def test_adjoint_kind_of_common_views():
 
 
 def test_inverse_error_explains_the_missing_inverse():
-    with pytest.raises(ArgumentError, match=r"^inverse: Layout\(.*\) of 3 elements has none, as not each of the offsets"):
+    with pytest.raises(ArgumentError, match=r"^inverse: Layout\(.*\) of 3 elements has no inverse: not each of the offsets"):
         contiguous(4).index((slice(1, None),)).inverse()

@@ -39,7 +39,7 @@ def test_range_is_injective_and_is_contiguous_match_brute_force(case):
 
 @examples(600)
 @given(any_layout, st.integers(0, 60))
-def test_covers_matches_brute_force(case, count):
+def test_layout_covers_matches_brute_force(case, count):
     layout, model = case
     for n in {count, model.size, int(model.max()) + 1 if model.size else 0}:
         assert layout.covers(n) == (set(range(n)) <= set(model.ravel().tolist()))
@@ -50,7 +50,7 @@ SHARED = layouts(size=24, moves=AFFINE) | layouts(size=24, moves=ALL)
 
 @examples(500)
 @given(any_layout | SHARED, any_layout | SHARED)
-def test_disjoint_matches_brute_force(left, right):
+def test_layout_disjoint_matches_brute_force(left, right):
     expected = not set(left[1].ravel().tolist()) & set(right[1].ravel().tolist())
     assert left[0].disjoint(right[0]) == expected
     assert right[0].disjoint(left[0]) == expected

@@ -20,13 +20,13 @@ def check(layout: Layout, model: np.ndarray) -> None:
 
 @examples(1000)
 @given(layouts())
-def test_random_moves_match_numpy(case):
+def test_random_view_operations_match_numpy(case):
     check(*case)
 
 
 @examples(500)
 @given(chains())
-def test_random_moves_of_chains_match_numpy(case):
+def test_random_view_operations_on_chains_match_numpy(case):
     check(*case)
 
 
@@ -41,7 +41,7 @@ def test_ravel_gives_the_offset_of_one_position(case, data):
 
 @examples(150)
 @given(layouts() | chains())
-def test_moves_do_not_change_their_layout(case):
+def test_view_operations_do_not_change_their_layout(case):
     layout, model = case
     for move in (layout.flip, layout.transpose, layout.flatten, layout.squeeze):
         move()
@@ -49,7 +49,7 @@ def test_moves_do_not_change_their_layout(case):
     check(layout, model)
 
 
-def test_random_moves_cover_every_method():
+def test_random_view_operations_cover_every_method():
     moves = {name for name in vars(Layout) if not name.startswith("_")}
     other_names = {
         "along",  # many views, each that of `index`: test_indexing_methods.py

@@ -85,7 +85,7 @@ def test_lu_has_triangular_factors_and_multipliers_of_at_most_1(dtype: tx.DType,
         assert (abs(lower) <= (2**0.5 + 1e-6 if dtype.is_complex else 1)).all().item()
 
 
-def test_lu_of_singular_matrices() -> None:
+def test_lu_factors_of_singular_matrices_multiply_to_the_matrix() -> None:
     for x in ([[0.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 2.0]], [[1.0, 2.0], [2.0, 4.0]]):
         p, lower, upper = L.lu(tx.asarray(x))
         assert (p @ lower @ upper).tolist() == x
@@ -108,7 +108,7 @@ def test_svd_factors_are_orthonormal_and_sorted(dtype: tx.DType, batch: tuple[in
 
 
 @each_layout
-def test_decompositions_of_every_layout(move: str) -> None:
+def test_decompositions_of_every_layout_are_equal(move: str) -> None:
     x = random((2, 4, 4), tx.complex128)
     h = definite((2, 4, 4), tx.complex128)
     moved, hermitian = MOVES[move](x), MOVES[move](h)
@@ -124,7 +124,7 @@ def test_svdvals_of_broadcast_matrices_are_equal() -> None:
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-def test_narrow_floats_are_computed_in_float32(dtype: tx.DType) -> None:
+def test_decompositions_of_narrow_floats_are_computed_in_float32(dtype: tx.DType) -> None:
     x = random((4, 4), dtype)
     for function in (L.svdvals, L.eigvalsh, lambda t: L.qr(t).R, lambda t: L.svd(t).U):
         assert close(function(x), function(x.astype(tx.float32)).astype(dtype))
@@ -132,7 +132,7 @@ def test_narrow_floats_are_computed_in_float32(dtype: tx.DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", WHOLE, ids=str)
-def test_integers_are_computed_in_float64(dtype: tx.DType) -> None:
+def test_decompositions_of_integers_are_computed_in_float64(dtype: tx.DType) -> None:
     x = tx.asarray([[2, 1], [1, 3]]).astype(dtype)
     wide = x.astype(tx.float64)
     for function in (L.svdvals, L.eigvalsh, lambda t: L.eigh(t).eigenvectors, lambda t: L.qr(t).R, L.eigvals):
@@ -147,10 +147,10 @@ def test_eigvals_of_a_large_batch_equal_those_of_single_matrices(monkeypatch: py
         assert close(values[k], L.eigvals(x[k]))
 
 
-def test_invalid_matrices_and_arguments_raise() -> None:
+def test_decompositions_reject_invalid_matrices_and_arguments() -> None:
     with pytest.raises(ShapeError, match=r"cholesky: matrices of shape \(2, 3\) are not square: .* sizes 2 and 3"):
         L.cholesky(tx.ones((2, 3)))
-    with pytest.raises(ShapeError, match=r"svd: shape \(3,\) has 1 axis; a matrix has 2"):
+    with pytest.raises(ShapeError, match=r"svd: shape \(3,\) has 1 axis; it must have 2"):
         L.svd(tx.ones(3))
     with pytest.raises(ShapeError, match=r"eig: shape \(\) has 0 axes"):
         L.eig(tx.asarray(1.0))
@@ -162,9 +162,9 @@ def test_invalid_matrices_and_arguments_raise() -> None:
         L.cholesky(stack)
     with pytest.raises(LinearAlgebraError, match=r"eig: the matrix has no result.*NaN and infinities"):
         L.eig(tx.asarray([[np.nan, 1.0], [1.0, 1.0]]))
-    with pytest.raises(ArgumentError, match="mode is 'reduced' or 'complete', not 'r'"):
+    with pytest.raises(ArgumentError, match="mode must be 'reduced' or 'complete', not 'r'"):
         L.qr(tx.eye(2), mode="r")
-    with pytest.raises(ArgumentError, match="UPLO is 'L' or 'U'"):
+    with pytest.raises(ArgumentError, match="UPLO must be 'L' or 'U'"):
         L.eigh(tx.eye(2), UPLO="lower")
 
 

@@ -195,7 +195,7 @@ def test_vmap_of_sorting_functions_equals_single_calls(dtype: tx.DType, size: in
         assert result.tolist() == [member.tolist() for member in wanted]
 
 
-def test_nested_vmap_and_unbatched_operands_of_solve() -> None:
+def test_solve_under_nested_vmap_and_with_unbatched_operands_equals_numpy() -> None:
     a, b = random((2, 3, 4, 4)), random((3, 4))
     result = tx.vmap(tx.vmap(L.solve), in_axes=(0, None))(a, b)
     wanted = np.linalg.solve(a.to_numpy(), b.to_numpy()[..., None])[..., 0]
@@ -210,7 +210,7 @@ def test_nested_vmap_and_unbatched_operands_of_solve() -> None:
     assert tx.vmap(L.inv)(tx.zeros((0, 2, 2))).shape == (0, 2, 2) == tx.vmap(lambda t: t * L.det(t))(tx.zeros((0, 2, 2))).shape
 
 
-def test_error_under_vmap_names_the_matrix() -> None:
+def test_singular_matrix_error_under_vmap_names_the_matrix() -> None:
     with pytest.raises(LinearAlgebraError, match=r"inv: the matrix at \(1,\) is singular"):
         tx.vmap(L.inv)(tx.stack([tx.eye(2), tx.zeros((2, 2))]))
 
@@ -223,7 +223,7 @@ def test_second_derivatives_of_matrix_functions_equal_differences(name: str) -> 
     check(gradient, random((3, 4, 4)))
 
 
-def test_backward_through_views_of_a_matrix() -> None:
+def test_backward_of_inv_through_views_of_a_matrix_equals_that_of_solve() -> None:
     x = random((4, 4)).requires_grad_()
     L.inv(x.T[::-1]).sum().backward()
     y = x.detach().requires_grad_()
@@ -231,7 +231,7 @@ def test_backward_through_views_of_a_matrix() -> None:
     np.testing.assert_allclose(x.grad.to_numpy(), y.grad.to_numpy(), rtol=1e-10)
 
 
-def test_functions_without_derivative_raise_with_advice() -> None:
+def test_linalg_functions_without_derivative_raise_with_advice() -> None:
     x = random((4, 2)).requires_grad_()
     assert not tx.argsort(x).requires_grad and not tx.searchsorted(tx.sort(x[:, 0]), 0.5).requires_grad
     for function, words in (
@@ -240,7 +240,7 @@ def test_functions_without_derivative_raise_with_advice() -> None:
     ):
         with pytest.raises(DerivativeError, match=words):
             function(x).sum().backward()
-    with pytest.raises(TraceError, match=r"unique_values: the number of its elements depends on values"):
+    with pytest.raises(TraceError, match=r"unique_values: the number of elements of its result depends on values"):
         tx.vmap(tx.unique_values)(tx.ones((2, 3)))
 
 
@@ -271,7 +271,7 @@ def test_gradient_of_det_of_singular_matrices_equals_cofactors(n: int, dtype: An
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-def test_second_derivatives_of_det_of_singular_matrices(n: int, dtype: Any) -> None:
+def test_second_derivatives_of_det_of_singular_matrices_equal_cofactors(n: int, dtype: Any) -> None:
     x, along = matrices_of_every_rank(n, dtype)
     gradient = tx.grad(lambda x: L.det(x).real.sum())
     wanted = []
@@ -290,7 +290,7 @@ def test_second_derivatives_of_det_of_singular_matrices(n: int, dtype: Any) -> N
     assert np.allclose(back, np.stack(wanted), rtol=1e-9, atol=1e-9)
 
 
-def test_third_derivatives_of_det() -> None:
+def test_third_derivatives_of_det_equal_differences() -> None:
     x, y = random((4, 4)), random((4, 4))
     second = lambda x: (tx.grad(lambda t: (tx.grad(L.det)(t) * y).sum())(x) * y.T).sum()
     check(lambda x: tx.grad(second)(x), x)
@@ -339,7 +339,7 @@ def check_twice(function: Function, x: Any) -> None:
 
 @pytest.mark.parametrize("name", EQUAL)
 @pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
-def test_derivatives_at_equal_singular_values(name: str, dtype: tx.DType) -> None:
+def test_derivatives_at_equal_singular_values_equal_differences(name: str, dtype: tx.DType) -> None:
     unitary = L.qr(random((4, 4), dtype)).Q
     matrices = [tx.eye(4, dtype=dtype), unitary] if "Hermitian" not in name else [tx.eye(4, dtype=dtype), unitary @ adjoint(unitary)]
     for x in matrices if "Hermitian" in name else [*matrices, unitary[:, :3] * 2, unitary[:3]]:
@@ -348,11 +348,11 @@ def test_derivatives_at_equal_singular_values(name: str, dtype: tx.DType) -> Non
 
 @pytest.mark.parametrize("name", SEPARATE)
 @pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
-def test_derivatives_of_the_largest_value_if_others_are_equal(name: str, dtype: tx.DType) -> None:
+def test_derivatives_of_the_largest_value_equal_differences_if_others_are_equal(name: str, dtype: tx.DType) -> None:
     check_twice(SEPARATE[name], tx.diag(tx.asarray([3.0, 1.0, 1.0, 1.0])).astype(dtype))
 
 
-def test_derivative_of_pinv_along_matrices_of_constant_rank() -> None:
+def test_derivative_of_pinv_along_matrices_of_constant_rank_equals_its_formula() -> None:
     """The pseudo-inverse of `u v^T` is `v u^T / (|u|^2 |v|^2)`. It is continuous only along matrices of rank 1."""
     u, v = np.array([1.0, 2.0, 3.0]), np.array([2.0, -1.0])
     weights = random((2, 3))

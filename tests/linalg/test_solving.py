@@ -41,14 +41,14 @@ def test_solve_reads_two_axes_as_a_matrix() -> None:
 
 
 @each_layout
-def test_solving_with_every_layout(move: str) -> None:
+def test_solve_inv_and_pinv_of_every_layout_are_equal(move: str) -> None:
     a, b = definite((2, 4, 4), tx.complex64), random((2, 4, 4), tx.complex64, 1)
     assert close(L.solve(MOVES[move](a), MOVES[move](b)), L.solve(a, b), 10)
     assert close(L.inv(MOVES[move](a)), L.inv(a), 10)
     assert close(L.pinv(MOVES[move](b)), L.pinv(b), 100)
 
 
-def test_dtypes_of_solutions() -> None:
+def test_solve_inv_and_pinv_widen_integers_and_keep_the_dtype_of_narrow_floats() -> None:
     a = tx.asarray([[2, 1], [0, 3]])
     for dtype in (*WHOLE, *NARROW):
         wide = tx.float32 if dtype in NARROW else tx.float64
@@ -131,7 +131,7 @@ def test_solve_triangular_broadcasts() -> None:
     assert b.shape == (2, 4, 5)
 
 
-def test_invalid_equations_raise() -> None:
+def test_solving_functions_reject_invalid_equations() -> None:
     with pytest.raises(LinearAlgebraError, match="solve: the matrix is singular: no or many x solve"):
         L.solve(tx.ones((2, 2)), tx.ones(2))
     with pytest.raises(ShapeError, match=r"solve: shapes \(2, 2\) and \(3,\) do not fit: axis -2 .* size 2, axis -1 .* 3"):

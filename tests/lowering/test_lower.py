@@ -75,7 +75,7 @@ class TestElementwise:
         assert np.array_equal(value(y), -model(CUBE))
         assert np.array_equal(value(z), model(CUBE * CUBE) + 7)
 
-    def test_operands_broadcast(self) -> None:
+    def test_broadcast_operands_are_read_by_one_kernel(self) -> None:
         a, b, c = tensor(CUBE), tensor(CUBE[:, :1]), tensor(np.int64(3))
         z = elementwise("add", elementwise("multiply", a, b), c)
         only_kernel(compute(z))
@@ -102,7 +102,7 @@ class TestElementwise:
         only_kernel(compute(z))
         assert np.array_equal(value(z), X * np.float32(0.25) + X * np.abs(X))
 
-    def test_positions_cost_no_memory(self) -> None:
+    def test_positions_are_computed_without_an_operand_in_memory(self) -> None:
         n = position(4, 6)
         z = elementwise("add", (n, whole_layout(n).transpose()), (n, Layout.contiguous((6, 4))))
         kernel = only_kernel(compute(z))
@@ -377,7 +377,7 @@ class TestScans:
         assert np.array_equal(value(y), CUBE.max(1).cumsum(1))
 
     @pytest.mark.parametrize("shape", [(1,), (0,), (3, 1), (1, 3), (0, 3), (3, 0)])
-    def test_scan_of_small_and_empty_shapes(self, shape: tuple[int, ...]) -> None:
+    def test_scan_of_small_and_empty_shapes_matches_numpy(self, shape: tuple[int, ...]) -> None:
         array = np.arange(np.prod(shape)).reshape(shape) + 1
         y = scan("sum", elementwise("square", tensor(array)))
         compute(y)
@@ -395,7 +395,7 @@ class TestStores:
             (lambda v: v.index((2, 3, 4)), None),
         ],
     )
-    def test_store_through_strided_views(self, view: Any, model: Any) -> None:
+    def test_store_through_strided_views_is_one_kernel_and_changes_only_the_view(self, view: Any, model: Any) -> None:
         x = tensor(CUBE)
         target = view(whole_layout(x))
         values = rng.integers(100, 900, target.shape)
@@ -457,7 +457,7 @@ class TestEdgeCases:
         compute(y)
         assert np.array_equal(value(y), np.zeros(shape).sum(tuple(axes)))
 
-    def test_empty_selection_from_an_empty_reduction(self) -> None:
+    def test_empty_selection_from_an_empty_reduction_is_empty(self) -> None:
         s = reduction("sum", tensor(np.zeros((0, 300))), [1])
         y = elementwise("sqrt", (s, whole_layout(s).select(0, [])))
         compute(y)

@@ -44,7 +44,7 @@ def test_collision_free_loops_never_reach_an_element_twice(case, loops):
         assert key_of_offset.setdefault(int(model[position]), key) == key
 
 
-def test_meeting_finds_the_colliding_loops():
+def test_find_colliding_axes_finds_the_loops_that_share_elements():
     rows = Layout.contiguous((10, 4)).arranged((None, 1, 0), (6, 4, 10))
     assert find_colliding_axes(rows, 2) == {0}
     assert find_colliding_axes(Layout.contiguous((4, 5)), 2) == set()

@@ -171,7 +171,7 @@ class TestPool:
 
 
 class TestCounts:
-    def test_counts_follow_tensors(self) -> None:
+    def test_memory_in_use_follows_the_tensors(self) -> None:
         before = used()
         t = tx.zeros(MiB, dtype=tx.uint8)
         assert memory().in_use == before  # it is not in memory yet
@@ -189,7 +189,7 @@ class TestCounts:
         del copy
         assert memory().in_use == before
 
-    def test_peak_is_the_maximum_since_its_reset(self) -> None:
+    def test_memory_peak_is_the_maximum_since_its_reset(self) -> None:
         start = memory(reset_peak=True).in_use
         a = allocate(MiB)
         b = allocate(MiB)
@@ -200,7 +200,7 @@ class TestCounts:
         del b
         assert memory().peak == start + MiB
 
-    def test_counts_have_a_readable_repr(self) -> None:
+    def test_memory_counts_have_a_readable_repr(self) -> None:
         found = memory()
         assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, waiting=0, pooled={found.pooled}, limit=None)"
         assert tx.memory is memory
@@ -283,7 +283,7 @@ class TestExhaustion:
         with pytest.raises(MemoryError, match=re.escape(message) + r"\d+ bytes are in use$"):
             make((1 << 50,)).realize()
 
-    def test_out_of_memory_error_of_sizes_beyond_64_bits(self) -> None:
+    def test_sizes_beyond_64_bits_raise_out_of_memory_errors(self) -> None:
         with pytest.raises(MemoryError, match=re.escape(f"empty: no memory for ({1 << 59},) float64, {8 << 59} bytes;")):
             tx.empty(1 << 59).realize()
         for power in (60, 63, 70):
@@ -375,7 +375,7 @@ class TestNothing:
     """Empty tensors have memory of 0 bytes."""
 
     @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
-    def test_operations_on_empty_tensors(self, shape: tuple[int, ...]) -> None:
+    def test_operations_accept_empty_tensors(self, shape: tuple[int, ...]) -> None:
         t = tx.zeros(shape).realize()
         assert address(t) % 64 == 0 and t.size == 0
         assert (t + 1).tolist() == np.zeros(shape).tolist()

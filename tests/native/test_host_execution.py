@@ -125,7 +125,7 @@ def test_error_names_the_first_singular_matrix() -> None:
         run_host_op(HOST_OPS["inv"], [operand(tx.asarray(matrices[1, 1]))], {}, {})
 
 
-def test_share_covers_every_index_once(three_threads: None) -> None:
+def test_run_in_threads_covers_every_index_once(three_threads: None) -> None:
     for extent in (1, 2, 7, 100):
         for work in (1, 10**8, 10**10):
             done: list[int] = []
@@ -133,7 +133,7 @@ def test_share_covers_every_index_once(three_threads: None) -> None:
             assert sorted(done) == list(range(extent))
 
 
-def test_share_raises_the_error_of_any_thread(three_threads: None) -> None:
+def test_run_in_threads_raises_the_error_of_any_thread(three_threads: None) -> None:
     def part(begin: int, end: int) -> None:
         if threading.current_thread() is not threading.main_thread() or begin > 90:
             raise ValueError("wrong")

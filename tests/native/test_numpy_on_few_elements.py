@@ -44,7 +44,7 @@ def seen(call: Callable[[Any], Any], x: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CALLS)
-def test_small_and_large_paths_are_bit_equal(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_calls_on_few_elements_equal_the_general_path_bit_for_bit(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(3).integers(-9, 9, (4, 4)) * 0.75
     values[1, 2] = np.nan if name in ("sort", "argsort", "median") and dtype.is_float else 2
     x = tx.asarray(values).astype(dtype)
@@ -56,7 +56,7 @@ def test_small_and_large_paths_are_bit_equal(name: str, dtype: Any, monkeypatch:
             assert seen(CALLS[name], view) == found
 
 
-def test_small_results_share_no_memory_with_operands() -> None:
+def test_results_of_host_calls_on_few_elements_share_no_memory_with_operands() -> None:
     x = tx.asarray([3.0, 1.0, 2.0])
     found = tx.sort(x)
     found[0] = 9.0

@@ -28,7 +28,7 @@ CALLS: dict[str, Callable[[tx.Tensor], object]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_infinities_and_nan_emit_no_warnings(name: str) -> None:
+def test_host_calls_on_infinities_and_nan_emit_no_warnings(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for numbers in MATRICES:

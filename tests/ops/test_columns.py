@@ -171,7 +171,7 @@ def test_reductions_split_into_parts_match_numpy(shape: tuple[int, ...], axis: i
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_extrema_of_nan_signed_zeros_and_subnormals(axis: int, dtype: type) -> None:
+def test_column_extrema_of_nan_signed_zeros_and_subnormals_match_reference(axis: int, dtype: type) -> None:
     rng = np.random.default_rng(3)
     tiny, info = float(np.finfo(dtype).smallest_subnormal), np.finfo(dtype)
     for values in (

@@ -74,7 +74,7 @@ def assert_near(actual: Array, wanted: Array, ulps: float, *label: Any) -> None:
 
 @BOTH
 @pytest.mark.parametrize("name", [*EXACT, *TESTS])
-def test_exact_complex_operations_on_special_values(name: str, dtype: DType) -> None:
+def test_exact_complex_operations_on_special_values_match_numpy(name: str, dtype: DType) -> None:
     op, values = OPS[name], np.concatenate([grid(PARTS, dtype), random(dtype, 33)])
     args = [x.ravel() for x in np.meshgrid(values, values)][: op.arity] if op.arity == 2 else [values]
     with np.errstate(all="ignore"):
@@ -149,7 +149,7 @@ def test_complex_division_does_not_overflow(dtype: DType) -> None:
 
 
 @BOTH
-def test_complex_division_with_zeros_and_infinities(dtype: DType) -> None:
+def test_complex_division_with_zeros_and_infinities_follows_the_limits(dtype: DType) -> None:
     x_all = tx.asarray([1 + 1j, 2 - 1j, complex(inf, 1), complex(1, -inf)], dtype=dtype)
     assert (x_all[:2] / complex(inf, 3)).tolist() == (x_all[:2] / complex(3, -inf)).tolist() == [0, 0]
     for actual in (x_all[2:] / (2 + 1j)).tolist():
@@ -331,7 +331,7 @@ def test_large_complex_reductions_match_numpy(dtype: DType) -> None:
 
 
 @BOTH
-def test_complex_reductions_of_empty_and_infinite_input(dtype: DType) -> None:
+def test_complex_sum_prod_and_mean_of_empty_and_infinite_input_are_exact(dtype: DType) -> None:
     empty = tx.zeros((0, 3), dtype=dtype)
     assert empty.sum(axis=0).tolist() == [0] * 3 and empty.prod().item() == 1 and empty.sum().dtype is dtype
     assert np.isnan(empty.mean(axis=0).to_numpy()).all()
@@ -347,7 +347,7 @@ def test_ordered_reductions_reject_complex_dtypes(name: str) -> None:
         getattr(tx, name)(tx.ones(3, dtype=complex64))
 
 
-def test_user_functions_of_complex_numbers() -> None:
+def test_reduce_accepts_user_functions_of_complex_numbers() -> None:
     x = np.round(random(complex128, 60) * 2).reshape(5, 12)
     t = tensor(x)
     wanted = np.zeros(5, complex)
@@ -416,7 +416,7 @@ def test_complex_convolutions_match_numpy() -> None:
     assert (tx.conv3d(tx.asarray(cube), tx.ones((1, 1, 1, 1, 1)) * 1j).to_numpy() == cube * 1j).all()
 
 
-def test_complex_contraction_with_user_functions() -> None:
+def test_contract_accepts_user_functions_of_complex_numbers() -> None:
     x, y = (np.round(random(complex64, n, k)) for k, n in enumerate((60, 100)))
     a, b = tensor(x.reshape(6, 10)), tensor(y.reshape(10, 10))
     distances = abs(x.reshape(6, 10)[:, None] - y.reshape(10, 10).T[None]) ** 2

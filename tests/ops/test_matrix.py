@@ -284,7 +284,7 @@ SPECIAL_CASES = {
 
 
 @pytest.mark.parametrize("name", SPECIAL_CASES)
-def test_special_cases_of_the_array_api_standard(name: str) -> None:
+def test_operations_follow_the_special_cases_of_the_array_api_standard(name: str) -> None:
     for dtype in FLOATS:
         *args, wanted = (np.array(c, np.float64).astype(ELEMENT[dtype]) for c in zip(*SPECIAL_CASES[name], strict=True))
         assert_identical(compute(OPS[name], *(tensor(x) for x in args)), wanted, name, dtype)

@@ -138,7 +138,7 @@ def test_reductions_of_views_match_reference(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reductions_of_empty_axes(name: str) -> None:
+def test_reductions_of_empty_axes_give_the_identity_or_raise(name: str) -> None:
     for dtype in (float16, float64, uint8, int64):
         t, x = tx.zeros((3, 0, 2), dtype=dtype), np.zeros((3, 0, 2), ELEMENT[dtype])
         if REDUCTIONS[name].has_identity if name in REDUCTIONS else False:
@@ -155,7 +155,7 @@ def test_reductions_of_empty_axes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("argmax", "argmin")])
-def test_reductions_of_one_element_and_over_no_axes(name: str) -> None:
+def test_reductions_of_one_element_and_over_no_axes_match_reference(name: str) -> None:
     for dtype in (bfloat16, float32, int8, boolean):
         if accepts(name, dtype):
             check(name, tx.asarray(1, dtype=dtype), np.ones((), ELEMENT[dtype]), None)
@@ -168,7 +168,7 @@ INF, NAN = np.inf, np.nan
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_reductions_of_nan_and_infinities(dtype: DType) -> None:
+def test_reductions_propagate_nan_and_infinities(dtype: DType) -> None:
     for n in (1, 2, 5, 31, 64, 77, 300):
         for position in {0, n // 2, n - 1}:
             x = random(dtype, n)
@@ -214,7 +214,7 @@ def test_argmax_and_argmin_return_first_of_equal_values(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_reductions_of_extreme_integers(dtype: DType) -> None:
+def test_reductions_of_extreme_integers_are_exact_or_wrap(dtype: DType) -> None:
     low, high = int(dtype.lowest), int(dtype.highest)
     for n in (1, 20, 100):
         for value in (low, high):
@@ -288,7 +288,7 @@ def test_cumulative_reductions_match_numpy(name: str) -> None:
                 assert_close(actual, wanted, 1 if dtype.bits == 16 else 45, scale, name, dtype, shape, axis)
 
 
-def test_cumulative_reductions_of_views_and_empty_axes() -> None:
+def test_cumulative_reductions_of_views_and_with_include_initial_match_numpy() -> None:
     x = random(int64, 300)
     for kind, view in VIEWS.items():
         for axis in (0, 1):
@@ -336,7 +336,9 @@ def test_correction_beyond_the_count_gives_inf_or_nan(correction: float) -> None
 @pytest.mark.parametrize("name", ["var", "std"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("correction", [0, 1, 2, 3, 4, 2.5])
-def test_variance_with_any_correction_equals_numpys_and_has_a_slope_only_below_the_count(name: str, count: int, correction: float) -> None:
+def test_variance_with_any_correction_equals_numpy_and_has_a_gradient_only_below_the_count(
+    name: str, count: int, correction: float
+) -> None:
     x = np.array([1.0, 2.0, 6.0])[:count]
     t = tx.asarray(x).requires_grad_()
     result = getattr(tx, name)(t, correction=correction)

@@ -413,7 +413,7 @@ def test_integers_accepts_numpy_integers() -> None:
 # Orders and choices
 
 
-def test_permutation_of_a_number() -> None:
+def test_permutation_of_a_number_orders_the_range() -> None:
     order = Generator(9).permutation(1000)
     assert order.dtype is tx.int64
     assert sorted(order.tolist()) == list(range(1000))
@@ -453,7 +453,7 @@ def test_shuffle_writes_through_a_view() -> None:
         Generator(9).shuffle(tx.zeros(1).expand((3,)))
 
 
-def test_choice_with_and_without_replacement() -> None:
+def test_choice_is_uniform_with_and_distinct_without_replacement() -> None:
     g = Generator(9)
     counted = np.bincount(g.choice(5, 10_000).to_numpy())
     assert ((counted - 2000) ** 2 / 2000).sum() < 18.5  # chi-square of 4 degrees: 99.9 %

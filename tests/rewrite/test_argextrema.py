@@ -81,7 +81,7 @@ def test_computed_rows_are_stored_first_unless_large() -> None:
 
 @pytest.mark.parametrize("dtype", [uint8, uint32, int64])
 @pytest.mark.parametrize("shape", [(5,), (5, 100), (2, 3, 133)])
-def test_positions_of_any_dtype_agree(dtype: object, shape: tuple[int, ...]) -> None:
+def test_positions_of_any_dtype_agree_on_both_back_ends(dtype: object, shape: tuple[int, ...]) -> None:
     """Positions are counted in lanes, beyond the range of the last lane, and one by one."""
     positions = Tensor._from_node(Node.of(POSITION, shape, dtype))  # type: ignore[arg-type]
     check((positions + 1).storage.node)

@@ -80,7 +80,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_formula_of_the_page_gives_the_cell_of_every_index(name: str) -> None:
+def test_formula_of_the_slider_page_gives_the_cell_of_every_index(name: str) -> None:
     t = T.seen(LAYOUTS[name])
     data = data_of(t)
     assert data["base"] is None

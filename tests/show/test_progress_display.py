@@ -69,7 +69,7 @@ def test_progress_of_an_abandoned_loop_is_closed(how: str, clock: list[float]) -
     assert file.getvalue() == "2/5, 0.0 s, 0.0 s left\n"
 
 
-def test_progress_keeps_the_value_that_a_tensor_has_when_told(clock: list[float]) -> None:
+def test_progress_keeps_the_value_of_a_tensor_at_the_call_of_tell(clock: list[float]) -> None:
     steps = tx.show.progress(range(1), file=StringIO())
     loss = tx.asarray([3.0])
     for _ in steps:
@@ -126,14 +126,14 @@ def test_progress_refuses_objects_that_are_not_iterable() -> None:
         tx.show.progress(10)  # type: ignore[arg-type]
 
 
-def test_numbers_are_reported_all_or_none() -> None:
+def test_progress_tell_reports_all_numbers_or_none() -> None:
     steps = tx.show.progress([1, 2])
     with pytest.raises(tx.errors.ShapeError):
         steps.tell(loss=1.0, rate=tx.ones(3))  # type: ignore[arg-type]
     assert steps.told() == ""
 
 
-def test_line_may_be_asked_for_before_the_loop(clock: list[float]) -> None:
+def test_progress_line_is_available_before_the_loop(clock: list[float]) -> None:
     assert tx.show.progress([1, 2], "training").line() == "training 0/2, 0.0 s"
 
 

@@ -45,7 +45,7 @@ def test_repr_has_a_header_with_shape_and_dtype() -> None:
     assert format_repr(t) == "Tensor (2, 2, 2) float64\n0.  1.\n2.  3.\n---\n4.  5.\n6.  7."
 
 
-def test_repr_of_scalars_and_empty_tensors() -> None:
+def test_repr_of_scalars_and_empty_tensors_is_exact() -> None:
     assert format_repr(fake(np.float32(2.5))) == "Tensor () float32\n2.5"
     assert format_repr(fake(np.zeros((0, 3)))) == "Tensor (0, 3) float64\n(no elements)"
     assert to_string(fake(2.5), fmt="%.1f") == "2.5  \n"

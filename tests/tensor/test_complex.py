@@ -272,7 +272,7 @@ def test_asarray_shares_complex_arrays_aligned_to_8_bytes() -> None:
     assert floats.tolist() == [0, 2, 2, 4, 4, 6, 6, 8, 8]
 
 
-def test_complex_operations_without_elements() -> None:
+def test_complex_operations_accept_empty_tensors() -> None:
     empty = tx.zeros((0, 3), dtype=tx.complex64)
     assert (empty * 1j + empty).tolist() == [] and empty.real.shape == empty.imag.shape == (0, 3)
     assert (empty @ tx.ones((3, 2), dtype=tx.complex64)).shape == (0, 2)

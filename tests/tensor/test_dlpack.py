@@ -146,17 +146,17 @@ def test_from_dlpack_without_copy_raises_for_unshareable_tensors() -> None:
 
 class TestArrayInterface:
     @pytest.mark.parametrize("t", [*SHARED.values(), TABLE[::-1]], ids=[*SHARED, "reversed"])
-    def test_shares_the_memory_of_the_tensor(self, t: tx.Tensor) -> None:
+    def test_array_interface_shares_the_memory_of_the_tensor(self, t: tx.Tensor) -> None:
         a = np.asarray(t)
         assert a.tolist() == t.tolist() and a.flags.writeable and a.dtype == np.float32
         assert not t.size or np.shares_memory(a, np.asarray(TABLE))
         assert t.__array_interface__["version"] == 3
 
     @pytest.mark.parametrize("t", READ.values(), ids=READ)
-    def test_is_read_only_for_repeated_elements(self, t: tx.Tensor) -> None:
+    def test_array_interface_is_read_only_for_repeated_elements(self, t: tx.Tensor) -> None:
         assert not np.asarray(t).flags.writeable
 
-    def test_keeps_memory_alive_and_marked_as_shared(self) -> None:
+    def test_array_interface_keeps_memory_alive_and_marked_as_shared(self) -> None:
         t = tx.arange(3)
         a = np.asarray(t)
         reader = t + 1
@@ -167,7 +167,7 @@ class TestArrayInterface:
         gc.collect()
         assert pins(t) == 0 and array.tolist() == [0, 2, 4, 6, 8]
 
-    def test_is_missing_for_unshareable_tensors(self) -> None:
+    def test_array_interface_is_missing_for_unshareable_tensors(self) -> None:
         tracked = tx.ones(2).requires_grad_() * 2
         for t in (TABLE.T.reshape(6), TABLE.oindex[[0, 1, 1]], tx.ones(2, dtype=tx.bfloat16), tracked):
             assert not hasattr(t, "__array_interface__")
@@ -177,7 +177,7 @@ class TestArrayInterface:
 class TestBuffers:
     """Python calls `__buffer__` from 3.12 on; before, only direct callers do."""
 
-    def test_share_the_memory_of_the_tensor(self) -> None:
+    def test_buffers_share_the_memory_of_the_tensor(self) -> None:
         t = tx.arange(6, dtype=tx.int16).reshape(2, 3)
         for view in (t, t.T, t[::-1, 1:]):
             buffer = view.__buffer__(0)
@@ -185,7 +185,7 @@ class TestBuffers:
         t.__buffer__(0)[1, 2] = 9
         assert t[1, 2].item() == 9 and t.expand((2, 2, 3)).__buffer__(0).readonly
 
-    def test_raise_for_unshareable_tensors(self) -> None:
+    def test_buffers_raise_for_unshareable_tensors(self) -> None:
         for t, why in ((TABLE.T.reshape(6), "strides"), (tx.ones(2, dtype=tx.bfloat16), "bfloat16")):
             with pytest.raises(BufferError, match=why):
                 t.__buffer__(0)

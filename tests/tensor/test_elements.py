@@ -205,7 +205,7 @@ def test_writes_to_an_element_do_not_change_its_source() -> None:
         t[0].item(0)
 
 
-def test_in_place_operations_on_views_of_an_element() -> None:
+def test_in_place_operation_on_a_view_of_an_element_changes_the_element_only() -> None:
     t = tx.asarray([1, 2])
     first_element, second_element = t[0], t[0]
     wide, row = first_element.expand(2), second_element.reshape(1)

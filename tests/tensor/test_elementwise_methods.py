@@ -130,7 +130,7 @@ def test_python_numbers_take_the_dtype_of_the_tensor(dtype: str) -> None:
     assert (t + np.float64(1)).dtype is tx.float64  # NumPy's scalars have a dtype
 
 
-def test_bool_tensor_with_python_number_promotes_to_its_dtype() -> None:
+def test_bool_tensor_takes_the_dtype_of_a_python_number() -> None:
     t = tx.asarray([True, False])
     assert (t + 1).tolist() == [2, 1]
     assert (t + 1).dtype is tx.int64

@@ -69,7 +69,7 @@ SHAPES = st.lists(st.sampled_from([1, 2, 3, 17, 0]), min_size=1, max_size=2).map
 
 @settings(max_examples=300)
 @given(st.data())
-def test_any_indices_of_any_view(data: st.DataObject) -> None:
+def test_gather_by_any_indices_from_any_view_equals_numpy(data: st.DataObject) -> None:
     t, a = table(4, 5, 3)
     t, a = data.draw(st.sampled_from([(t, a), (t.T, a.T), (t.flip(), np.flip(a)), (t[:, ::2], a[:, ::2]), (t + 0, a)]))
     axis = data.draw(st.integers(0, 2))
@@ -150,7 +150,7 @@ def test_several_index_arrays_place_their_axes_as_in_numpy() -> None:
         assert np.array_equal(t[key(*ours)].to_numpy(), expected)
 
 
-def test_gather_without_indices_or_elements() -> None:
+def test_gather_accepts_empty_indices_and_rejects_indices_into_empty_axes() -> None:
     t, a = table(3, 0, 2)
     no_indices = tx.zeros((0, 4), dtype=tx.int32)
     assert t[no_indices].shape == (0, 4, 0, 2) and t[:, no_indices].shape == (3, 0, 4, 2)
@@ -163,7 +163,7 @@ def test_gather_without_indices_or_elements() -> None:
     assert t.take(tx.asarray(1), axis=0).shape == a[1].shape
 
 
-def test_gather_by_a_single_repeated_number() -> None:
+def test_gather_by_a_0d_or_constant_index_equals_numpy() -> None:
     t, a = table(4, 3)
     assert np.array_equal(t.take(tx.asarray(-1), axis=0).to_numpy(), a[-1])
     assert t[tx.asarray(2)].storage is t.storage

@@ -125,7 +125,7 @@ def test_scattered_values_broadcast_and_must_fit_the_dtype() -> None:
         tx.ones(3, dtype=tx.complex64).at[[0]].max(1)
 
 
-def test_scatter_into_0d_and_empty_tensors() -> None:
+def test_scatter_accepts_0d_and_empty_tensors() -> None:
     assert tx.asarray(3.0).at[...].add(2).item() == 5
     assert tx.asarray(3.0).at[()].set(2).item() == 2
     assert tx.zeros((0, 3)).at[[]].add(1).shape == (0, 3)
@@ -180,7 +180,7 @@ def test_scatter_add_and_scatter_reduce_equal_numpy() -> None:
 
 @pytest.mark.parametrize("dtype", [tx.float64, tx.int32, tx.complex128], ids=str)
 @pytest.mark.parametrize("include", [True, False])
-def test_scatter_reduce_mean(dtype: DType, include: bool) -> None:
+def test_scatter_reduce_by_mean_divides_by_the_count(dtype: DType, include: bool) -> None:
     random = Random(12)
     old, src = numbers(random, (7,), dtype), numbers(random, (20,), dtype)
     index = [random.randrange(5) for _ in range(20)]
@@ -198,11 +198,11 @@ def test_invalid_scatter_arguments_raise() -> None:
     x = tx.zeros((3, 4))
     with pytest.raises(ArgumentError, match=r"^index_add: takes an axis, indices along it and values"):
         tx.index_add(x, 0, [1])
-    with pytest.raises(ArgumentError, match=r"^scatter_reduce: reduce is one of sum, .* and mean, not 'median'"):
+    with pytest.raises(ArgumentError, match=r"^scatter_reduce: reduce must be one of sum, .* and mean, not 'median'"):
         tx.scatter_reduce(x, 0, [[0]], 1, "median")
     with pytest.raises(ShapeError, match=r"^scatter_add: index has shape \(1,\) and the tensor \(3, 4\)"):
         tx.scatter_add(x, 0, [1], 1)
-    with pytest.raises(BadIndex, match=r"^index_add: indices are integers, not float64"):
+    with pytest.raises(BadIndex, match=r"^index_add: indices must be integers, not float64"):
         tx.index_add(x, 0, [1.5], 1)
     with pytest.raises(DTypeError, match="there is no mean of bools"):
         tx.scatter_reduce(tx.zeros(3, dtype=tx.bool), 0, [0], True, "mean")

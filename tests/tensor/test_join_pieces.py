@@ -128,7 +128,7 @@ def test_join_error_names_the_piece_that_does_not_fit(shape: tuple[int, ...]) ->
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 @pytest.mark.parametrize("axis", [0, -1])
-def test_stack_of_scalars_of_every_dtype(dtype: tx.DType, axis: int) -> None:
+def test_stack_of_scalars_of_every_dtype_keeps_their_values(dtype: tx.DType, axis: int) -> None:
     row = tx.asarray([0, 1] * 20).astype(dtype)
     points = [*tx.unstack(row), *(row[k] for k in range(40))]
     assert tx.stack(points, axis=axis).tolist() == row.tolist() * 2
@@ -189,7 +189,7 @@ def test_large_pieces_are_joined_by_pending_kernels() -> None:
 
 
 @pytest.mark.large
-def test_large_gathered_piece_among_small_pieces() -> None:
+def test_concat_of_a_large_gathered_piece_among_small_pieces_equals_numpy() -> None:
     array = np.arange(6.0 * join_pieces.MAX_OFFSET_READS).reshape(3, -1)
     piece = tx.asarray(array).T.reshape(2, -1).reshape(-1)[::-1]
     expected = array.T.reshape(-1)[::-1]

@@ -45,7 +45,7 @@ def test_masked_write_needs_one_value_for_each_selected_element() -> None:
         t[mask] = [1, 2]
 
 
-def test_number_can_be_written_at_a_row_mask() -> None:
+def test_number_written_at_a_row_mask_equals_numpy() -> None:
     a, t = grid(3, 3)
     rows = [False, True, False]
     t[tx.asarray(rows)] = -1

@@ -41,7 +41,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 @given(nests(PLAIN) | nests(st.sampled_from([1, 2, -9])) | nests(st.sampled_from([True, False])) | nests(st.floats()))
-def test_asarray_of_nested_python_numbers(data: Any) -> None:
+def test_asarray_of_nested_python_numbers_has_the_highest_dtype(data: Any) -> None:
     leaves = flat(data)
     kinds = {type(x) for x in leaves}
     dtype = {complex: "complex128", float: "float64", int: "int64", bool: "bool"}

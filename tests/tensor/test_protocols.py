@@ -62,7 +62,7 @@ def test_converting_several_elements_to_a_number_raises(convert: type, shape: tu
 
 
 @pytest.mark.parametrize("index", [tx.asarray([1]), tx.asarray([[0, 1]]), tx.asarray(1.0), tx.asarray(True)])
-def test_tensors_other_than_0d_integers_are_no_index(index: tx.Tensor) -> None:
+def test_tensors_other_than_0d_integers_cannot_index_a_list(index: tx.Tensor) -> None:
     with pytest.raises(TypeError, match="index"):
         [10, 20, 30][index]
 

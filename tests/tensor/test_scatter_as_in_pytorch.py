@@ -145,7 +145,7 @@ def test_in_place_forms_write_through_views(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_vmap_and_derivatives_of_shorter_indices(name: str) -> None:
+def test_scatter_with_shorter_indices_has_vmap_and_derivatives(name: str) -> None:
     """vmap equals separate calls, and gradients equal finite differences in a random direction."""
     ours, _ = FAMILY[name]
     for seed in (1, 4, 6):
@@ -184,7 +184,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a long index": (lambda: tx.scatter(X, 1, LONG, 1), ShapeError, "no longer than the tensor on all axes but 1"),
     "a short src": (lambda: tx.scatter_add(X, 1, [[0, 1]], X[:, :1]), ShapeError, r"src \(3, 1\); src must be .* src.expand\(1, 2\)"),
     "no index": (lambda: tx.gather(X, 0), ArgumentError, r"gather: takes an axis and an index: x.gather\(axis, index\)"),
-    "floats": (lambda: X.scatter_add_(0, [[1.5]], 1), BadIndex, "scatter_add_: indices are integers, not float64"),
+    "floats": (lambda: X.scatter_add_(0, [[1.5]], 1), BadIndex, "scatter_add_: indices must be integers, not float64"),
     "out of range": (lambda: tx.gather(X, 1, [[4]]), IndexOutOfRange, "gather: index 4 is out of range for axis 1 of size 4"),
     "another reduction": (lambda: tx.scatter(X, 1, [[1]], 1, reduce="max"), ArgumentError, "scatter: reduce"),
     "rows of an index": (lambda: tx.index_select(X, 0, [[0]]), ShapeError, r"index has shape \(1, 1\); it must have one axis"),
@@ -196,7 +196,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_errors_state_shapes_and_what_is_required(name: str) -> None:
+def test_scatter_errors_state_shapes_and_what_is_required(name: str) -> None:
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         call()

@@ -64,7 +64,7 @@ def test_exported_view_shares_memory(view: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("view", [lambda t: t.expand((2, 6)), lambda t: t.windows(0, 3)], ids=["expand", "windows"])
-def test_export_of_a_view_with_repeated_elements_is_read_only(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_numpy_export_of_a_view_with_repeated_elements_is_read_only(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
     t = tx.arange(6)
     a = np.asarray(view(t))
     assert not a.flags.writeable

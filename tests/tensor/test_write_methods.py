@@ -339,7 +339,7 @@ def test_in_place_operators_keep_dtype_and_storage(dtype: str) -> None:
     assert view.tolist() == a[::2].tolist()
 
 
-def test_in_place_bitwise_operators() -> None:
+def test_in_place_bitwise_operators_equal_python() -> None:
     t = tx.asarray([0b1100, 0b1010])
     t &= 0b0110
     t |= 0b0001

@@ -62,7 +62,7 @@ def test_iteration_over_batches_may_stop_early() -> None:
 def test_dataset_and_batch_size_are_validated() -> None:
     with pytest.raises(tx.errors.ShapeError, match="first axes must be equal"):
         Dataset(tx.ones(3), tx.ones(4))
-    with pytest.raises(tx.errors.ArgumentError, match="size is a whole number of 1 or more"):
+    with pytest.raises(tx.errors.ArgumentError, match="size must be a whole number of 1 or more"):
         Batches(Dataset(tx.ones(3)), 0)
 
 
@@ -84,13 +84,13 @@ def test_toy_classes_follow_from_the_position_of_points(name: str) -> None:
     assert 20 < expected.sum() < 180
 
 
-def test_unknown_toy_name_raises() -> None:
+def test_toy_rejects_an_unknown_name() -> None:
     with pytest.raises(tx.errors.ArgumentError, match="there are simple, diag"):
         tx.data.toy("moon")
 
 
 @pytest.mark.parametrize("name", tx.data.TOYS)
-def test_toy_of_negative_count_raises(name: str) -> None:
+def test_toy_rejects_a_negative_count(name: str) -> None:
     with pytest.raises(tx.errors.ArgumentError, match="toy: count"):
         tx.data.toy(name, -1)
 

@@ -258,7 +258,7 @@ def test_key_value_cache_gives_the_same_result_step_by_step() -> None:
         steps = [layer(x[:, :2], is_causal=True, cache=cache)]
         steps += [layer(x[:, k : k + 1], is_causal=True, cache=cache) for k in range(2, 5)]
     np.testing.assert_allclose(tx.concat(steps, 1).to_numpy(), layer(x, is_causal=True).to_numpy(), rtol=1e-12)
-    with pytest.raises(tx.errors.ShapeError, match="the cache has room for 5"):
+    with pytest.raises(tx.errors.ShapeError, match="there must be at most 5"):
         layer(x[:, :1], cache=cache)
 
 

@@ -38,7 +38,7 @@ def classified(x: Any, target: Any, weight: Any, ignore: int, smoothing: float, 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_class_losses_with_weights_smoothing_and_ignore_index(shape: tuple[int, ...], reduction: str) -> None:
+def test_class_losses_with_weights_smoothing_and_ignore_index_match_numpy(shape: tuple[int, ...], reduction: str) -> None:
     axis = min(len(shape) - 1, 1)
     x, target = RNG.normal(size=shape), RNG.integers(0, 5, shape[:axis] + shape[axis + 1 :])
     target = np.array(4) if len(shape) == 1 else target
@@ -55,7 +55,7 @@ def test_class_losses_with_weights_smoothing_and_ignore_index(shape: tuple[int, 
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_cross_entropy_of_probabilities_with_weights_and_smoothing(shape: tuple[int, ...]) -> None:
+def test_cross_entropy_of_probabilities_with_weights_and_smoothing_matches_numpy(shape: tuple[int, ...]) -> None:
     axis = min(len(shape) - 1, 1)
     x, target, weight = RNG.normal(size=shape), RNG.random(shape), RNG.random(5)
     beside = weight.reshape((-1, *(1,) * (len(shape) - 1 - axis)))

@@ -74,7 +74,7 @@ def test_state_dict_is_a_copy_unchanged_by_training() -> None:
 def test_loading_an_invalid_state_changes_nothing() -> None:
     net = Net()
     before = net.first.weight.to_numpy()
-    with pytest.raises(tx.errors.ArgumentError, match="missing are"):
+    with pytest.raises(tx.errors.ArgumentError, match="the state lacks"):
         net.load_state_dict({"first.weight": tx.zeros((4, 3))})
     wrong = {**net.state_dict(), "first.weight": tx.zeros((4, 3)), "scale": tx.zeros(2)}
     with pytest.raises(tx.errors.ShapeError, match="scale has shape"):
@@ -251,11 +251,11 @@ def test_class_out_of_range_raises(wrong: int, dtype: Any) -> None:
 
 
 def test_class_targets_must_fit_the_logits() -> None:
-    with pytest.raises(tx.errors.DTypeError, match="nll_loss: the target is classes, integers"):
+    with pytest.raises(tx.errors.DTypeError, match="nll_loss: target has dtype float64"):
         F.nll_loss(tx.zeros((4, 3)), tx.zeros(4))
     with pytest.raises(tx.errors.ShapeError, match=r"target must have shape \(4,\)"):
         F.cross_entropy(tx.zeros((4, 3)), tx.asarray([[0], [1], [2], [0]]))
-    with pytest.raises(tx.errors.DTypeError, match="classes, integers"):
+    with pytest.raises(tx.errors.DTypeError, match="must be integers, the classes"):
         F.cross_entropy(tx.zeros((4, 3)), tx.ones((4, 3), dtype=tx.bool))
 
 

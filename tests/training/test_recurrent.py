@@ -133,7 +133,7 @@ def test_gradients_of_stacked_bidirectional_layers_match_differences(kind: Any) 
 WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "axes": (lambda: nn.LSTM(3, 4)(tx.zeros((1, 2, 3, 3))), ValueError, r"LSTM: x has shape \(1, 2, 3, 3\); it must be \(L, N, "),
     "batches first": (lambda: nn.GRU(3, 4, batch_first=True)(tx.zeros(3)), ValueError, r"GRU: .* must be \(N, L, input_size\)"),
-    "layers": (lambda: nn.GRU(3, 4, 0), ValueError, "GRU: num_layers is a whole number of 1 or more"),
+    "layers": (lambda: nn.GRU(3, 4, 0), ValueError, "GRU: num_layers must be a whole number of 1 or more"),
     "a probability": (lambda: nn.GRU(3, 4, 2, dropout=2), ValueError, "GRU: dropout is 2; it must be a probability"),
     "a projection": (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "proj_size is 4; it must be 0 or more, and less than hidden_size, 4"),
     "a nonlinearity": (lambda: nn.RNN(3, 4, 1, "sin"), ValueError, "RNN: nonlinearity"),

@@ -21,11 +21,11 @@ def checked(*arguments: str) -> None:
     assert (told.splitlines()[:-1], errors, state) == ([], "", 0), told + errors
 
 
-def test_the_program_has_the_types_that_it_says_and_its_errors_are_told() -> None:
+def test_type_checkers_accept_the_program_and_report_its_marked_errors() -> None:
     checked(str(Path(program.__file__)))
 
 
-def test_the_program_runs() -> None:
+def test_program_for_type_checkers_runs() -> None:
     program.main()
 
 

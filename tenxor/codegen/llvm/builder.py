@@ -33,7 +33,7 @@ class Value:
         return f"{self.type.text} {self.text}"
 
     def __bool__(self) -> bool:
-        raise TypeError(f"whether {self!r} is true is known when the kernel runs")
+        raise TypeError(f"{self!r} has no truth value while code is emitted; it is known when the kernel runs")
 
     @property
     def lanes(self) -> int:
@@ -303,7 +303,7 @@ class Module:
         """Define the global `name` by the LLVM IR `definition`; raise ValueError if the module has the name with another definition."""
         text = f"@{name} = {definition}"
         if self.globals.setdefault(name, text) != text:
-            raise ValueError(f"@{name} is defined otherwise already: {self.globals[name]}")
+            raise ValueError(f"@{name} already has another definition: {self.globals[name]}")
 
     def attach_metadata(self, kind: str, content: str) -> str:
         """Return the text that, behind an instruction, attaches metadata of a kind ("prof", ...) to it, with `content` in LLVM IR."""

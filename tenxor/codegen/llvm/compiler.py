@@ -222,7 +222,7 @@ class Compiler:
         content = self._compile(llvm_ir(), symbols)
         library = self._load(content, symbols)
         if library is None:
-            raise RuntimeError(f"tenxor: the kernel {name} needs what this processor or process lacks")
+            raise RuntimeError(f"tenxor: the kernel {name} cannot be linked in this process: an instruction set or a symbol is missing")
         key = self._make_disk_key(text_hash)
         if key:
             kernel_disk_cache.write(key, content)

@@ -21,9 +21,9 @@ def set_num_threads(count: int) -> None:
     try:
         count = as_int(count)
     except TypeError:
-        raise ArgumentError(f"set_num_threads: the count is an integer, not {count!r}") from None
+        raise ArgumentError(f"set_num_threads: the count must be an integer, not {count!r}") from None
     if count < 1:
-        raise ArgumentError(f"set_num_threads: {format_integer(count)} threads cannot work; give at least 1")
+        raise ArgumentError(f"set_num_threads: the count is {format_integer(count)}; it must be at least 1")
     if count > max_threads():
         raise ArgumentError(
             f"set_num_threads: {format_integer(count)} threads are more than this machine can use; the count must be at most"

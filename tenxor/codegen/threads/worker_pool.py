@@ -48,7 +48,7 @@ class _StartEvent(threading.Event):
         """
         has_begun = super().wait(START_TIMEOUT_S if timeout is None else timeout)
         if timeout is None and not has_begun:
-            raise RuntimeError("one did not begin")
+            raise RuntimeError("a worker thread did not begin in time")
         return has_begun
 
 

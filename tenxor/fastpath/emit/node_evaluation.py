@@ -31,6 +31,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("nodes_in_order", "internal global i64 0")
     module.define_global("taken_on", "internal global i64 0")
     module.define_global("computed_first", "internal global ptr null")
+    module.define_global("result_count", "global i64 0")
     _emit_find_loop_order(FunctionBuilder(module, objects, "order_of", [("source", POINTER)], I64))
     _emit_has_stable_orders(FunctionBuilder(module, objects, "are_in_order", [("node", POINTER)], I1))
     _emit_is_order_stable(FunctionBuilder(module, objects, "is_order_stable", [("node", POINTER)], I1))
@@ -509,8 +510,10 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
 def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
     """Emit the assignment of `buffer`, the computed result, to the pending `node`, which gives up its recipe and sources.
 
-    The node takes over the reference to `buffer`. Python may run.
+    The node takes over the reference to `buffer`. The result is counted in `result_count`. Python may run.
     """
+    counter = f.define(POINTER, "getelementptr i64, ptr @result_count, i64 0")
+    counter.store(counter.load(I64) + 1)
     f.set_slot(node, "Node.buffer", buffer)
     f.decref(f.load_object("None"))
     f.call("forget_recipe", VOID, [node])
