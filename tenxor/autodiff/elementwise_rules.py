@@ -36,8 +36,8 @@ _SUM_IN_WIDTH = REDUCTIONS["sum_in_width"]
 
 
 def _elementwise_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of an elementwise operation (`GradRule.residuals_of`): the values that the cotangents of the `tracked` sources
-    read.
+    """Return flags for the residuals of an elementwise operation (`GradRule.residuals_of`): the values read by the cotangents of the
+    `tracked` sources.
     """
     op: Any = recipe.op
     count = len(tracked)
@@ -224,8 +224,9 @@ def _gather_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result
 
 
 def _apply_gather(tape_node: TapeNodeLike, x: NodeView, indices: Sequence[NodeView]) -> NodeView:
-    """Return the elements of `x` at `indices` along its last axes, one for each of `indices`; `tape_node` is the gather's or scatter's tape
-    node.
+    """Return the elements of `x` at `indices` along its last axes, one axis for each of `indices`.
+
+    `tape_node` is the tape node of the gather or scatter whose options are used.
     """
     op: Any = tape_node.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]

@@ -288,7 +288,7 @@ def _add_partial(result: NodeView, cotangent: PartialCotangent) -> NodeView:
 def _find_injective_cuts(layout: Layout) -> list[tuple[int | slice, ...] | None]:
     """Return index keys that cut `layout` into at most `MAX_SEPARATE_WRITES` parts, each injective: no part has an element twice.
 
-    Return `[None]` if no such keys are found.
+    The keys cut along the shortest axes. Return `[None]` if more parts are needed, or if `layout` is a view chain or has offset tables.
     """
     if layout.base is not None or layout.tables is not None:
         return [None]

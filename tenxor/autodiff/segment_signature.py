@@ -183,18 +183,21 @@ class SegmentSignature:
         return (tuple(words), equal), distinct
 
     def replay_or_record(self, compute: Callable[..., IndexedCotangents]) -> list[tuple[int, Cotangent]]:
-        """Return the results of `compute`, replayed if this signature is in the cache.
+        """Return the results of `compute` for `inputs`, as new pending nodes: pairs of an index and a cotangent or tangent.
 
-        On a miss, `compute` is recorded. `compute` takes placeholders for `inputs` and, to trace with symbolic sizes, a map from numbers to
-        symbolic sizes. With the fast path, a recording for different sizes may be used instead.
+        The indices are those that `compute` returns. If the cache has a recording for this signature, it is replayed. On a miss, `compute`
+        is first recorded. With the fast path, the recording may come from a size-generic template instead. `compute(placeholders)` takes a
+        placeholder for each of `inputs`. A trace with symbolic sizes passes a second argument, the `SymbolicSizes`.
         """
         fast_path = upcalls.installed
         find_steps = None if fast_path is None else partial(fast_path.tape_replay.find_replay_steps, self, compute)
         return replay_or_record(self.key, self.inputs, compute, find_steps)
 
     def clone_segment(self, placeholders: Sequence[SegmentInput], symbolic_sizes: SymbolicSizes | None = None) -> SegmentClones:
-        """Clone the tape nodes of the segment, with `placeholders` in place of `inputs`. With `symbolic_sizes`, shapes, layouts and
-        offsets of the clones are symbolic.
+        """Return clones of the tape nodes of the segment, with `placeholders` in place of `inputs`.
+
+        With `symbolic_sizes`, shapes, layouts and offsets of the clones are symbolic. The tape node of each placeholder is set to the clone
+        of its input's tape node, or to None.
         """
         number_of = {id(x): k for k, x in enumerate(self.inputs)}
         clones: dict[TapeNode | None, TapeNode] = {}
