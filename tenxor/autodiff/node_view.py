@@ -51,7 +51,7 @@ class NodeView:
         return self if self.layout.shape == shape else NodeView(self.node, self.layout.reshape(shape))
 
     def broadcast_along(self, axes: Sequence[int], sizes: Sequence[int]) -> NodeView:
-        """Return the view broadcast along new axes of the given `sizes`, at the positions `axes` of the result. The positions must ascend."""
+        """Return the view broadcast along new axes of the given `sizes`, at the ascending positions `axes` of the result."""
         shape = list(self.shape)
         for axis, size in zip(axes, sizes, strict=True):
             shape.insert(axis, size)

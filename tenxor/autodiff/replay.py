@@ -24,7 +24,9 @@ IndexedCotangents = Sequence[tuple[int, Cotangent]]
 
 
 class ReplayStep(NamedTuple):
-    """One recorded node: the recipe `recipe`, the value numbers `sources` of the operands (`Recording`), and the `offsets` of the layouts."""
+    """One recorded node: the recipe `recipe`, the value numbers `sources` of the operands in a `Recording`, and the `offsets` of the
+    layouts.
+    """
 
     recipe: Recipe
     sources: tuple[int, ...]

@@ -129,7 +129,10 @@ FREED_SOURCES: tuple[TapeSource, ...] = (None,)  # the sources of a tape node wh
 
 
 def get_tape_node(source: TapeSource) -> TapeNode | None:
-    """Return the tape node of the graph node `source`, or None if it has none. A tape node is returned itself; a number and None give None."""
+    """Return the tape node of the graph node `source`, or None if it has none. A tape node is returned itself.
+
+    A number and None give None.
+    """
     if type(source) is Node:
         source = source.tape_node
     return source if type(source) is TapeNode else None

@@ -109,6 +109,7 @@ def offset_loops(loops: Loops, a: TensorBase, b: TensorBase) -> Loops:
 
 
 def _move_to_offset(layout: Layout, t: TensorBase) -> Layout:
+    """Return `layout`, the layout of `t` but for its offset, moved to the offset of `t`. A view chain is returned unchanged."""
     return layout if t.spec.layout.base is not None else layout.at(t.offset)
 
 
@@ -199,7 +200,10 @@ def contract_axes(op: str, a: Any, b: Any, a_axes: tuple[int, ...], b_axes: tupl
 
 
 def contraction_dtype(op: str, a: TensorBase, b: TensorBase) -> DType:
-    """Return the dtype of a sum of products. For bools this is bool: whether any product is true."""
+    """Return the dtype of a sum of products of `a` and `b`: the promoted dtype. For bools this is bool: whether any product is true.
+
+    Raise DTypeError if the dtypes do not promote; the message names `op`.
+    """
     return promote(a.dtype, b.dtype, op)
 
 
@@ -233,7 +237,11 @@ def _build_recipes(left: LayoutKey, right: LayoutKey, kept_count: int, dtype: DT
 
 
 def contract_over_loops(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
-    """Return the pending sum, as `dtype`, of the products of two tensors of equal dtype over the given loops."""
+    """Return the sum, as `dtype`, of the products of two tensors of equal dtype over `loops`: the layouts of `a` and `b` over all loops,
+    and the number of loops that are not summed over.
+
+    The result is pending, unless an operand is externally shared. Without summed loops, it is the products themselves.
+    """
     left, right, kept_count = loops
     shape = left.shape
     if kept_count == len(shape):

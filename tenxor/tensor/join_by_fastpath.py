@@ -88,7 +88,7 @@ def join_by_fast_path(
         if len(dtypes) == 1:
             rows = prod(shape[: axis or 0])
             table[2] = _gather_per_piece([spec.nbytes // rows for spec in specs], spec_indices)
-            table[1] = _start_offsets(table[2]) + _address(out)
+            table[1] = _compute_start_offsets(table[2]) + _address(out)
             table[3] = dtype.itemsize
             is_copied = copy(pieces, _address(table), rows, nbytes // rows)
         else:
@@ -116,12 +116,15 @@ def _join_equal_specs(
 
 
 def _address(array: Array) -> int:
+    """Return the address of the first element of an array."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def _distinct_specs(pieces: Sequence[TensorBase], addresses: Array) -> tuple[list[Spec], Array]:
-    """Return the distinct specs of the pieces, and for each piece the index of its spec."""
+    """Return the distinct specs of the pieces, and for each piece the index of its spec. `addresses` are the addresses of the pieces'
+    specs.
+    """
     unassigned = addresses != addresses[0]
     specs, spec_indices = [pieces[0].spec], np.zeros(len(pieces), np.int64)
     while unassigned.any():
@@ -137,18 +140,18 @@ def _distinct_specs(pieces: Sequence[TensorBase], addresses: Array) -> tuple[lis
 
 
 def _gather_per_piece(spec_values: list[int], spec_indices: Array) -> Array:
-    """Return for each piece the number of its spec."""
+    """Return for each piece the item of `spec_values` that belongs to the spec of the piece."""
     piece_values: Array = np.array(spec_values)[spec_indices]
     return piece_values
 
 
-def _start_offsets(sizes: Array) -> Array:
-    """Return the start of each item of a packed sequence, given the sizes."""
+def _compute_start_offsets(sizes: Array) -> Array:
+    """Return the start of each item of a sequence packed without gaps, given the sizes: [2, 3, 1] gives [0, 2, 5]."""
     return np.cumsum(sizes) - sizes
 
 
 def _join_shape(shapes: list[Shape], counts: list[int], axis: int | None, stacked: bool) -> Shape | None:
-    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`; None unless they fit."""
+    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`. Return None unless the shapes fit together."""
     first_shape = shapes[0]
     if axis is None:
         return (sum([prod(shape) * n for shape, n in zip(shapes, counts, strict=True)]),)
@@ -170,7 +173,12 @@ def _join_by_dtype(
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Join pieces of several dtypes: join the pieces of each dtype, then cast the buffers into `out`. Return False if impossible."""
+    """Join pieces of several dtypes into `out`: copy the pieces of each dtype end to end, then cast these buffers. Return whether it was
+    possible.
+
+    `table` is the table of `join_by_fast_path`, with a column for each piece; its rows after the first are overwritten. False stands for
+    pieces of several shapes that are joined along an axis other than the first, or for a copy that `copy` declines.
+    """
     addresses, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows
     if not in_order and not stacked and len({spec.shape for spec in specs}) > 1:
@@ -184,7 +192,7 @@ def _join_by_dtype(
         has_dtype = dtype_indices == k
         dtype_widths = widths[has_dtype]
         dtype_buffer = np.empty(int(dtype_widths.sum()) // dtype.itemsize, dtype.numpy)
-        addresses[has_dtype] = _start_offsets(dtype_widths) + _address(dtype_buffer)
+        addresses[has_dtype] = _compute_start_offsets(dtype_widths) + _address(dtype_buffer)
         dtype_buffers.append(dtype_buffer)
     if not copy(pieces, _address(table), 1, 0):
         return False

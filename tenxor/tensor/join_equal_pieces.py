@@ -49,7 +49,7 @@ class _JoinBuffer:
         self.pieces: Array = np.moveaxis(out, joined_axis, 0) if joined_axis else out  # with the pieces along the first axis
 
     def to_tensor(self, cls: type[_T]) -> _T:
-        """Return the tensor over the buffer."""
+        """Return a new tensor of class `cls` over the buffer."""
         return cls(Storage(make_data_node(self.buffer, self.shape, self.dtype)), Layout.contiguous(self.shape), self.dtype)
 
 
@@ -180,7 +180,7 @@ def _find_blocks(tensors: Sequence[TensorBase]) -> list[Any] | None:
 
 
 def _find_scalars(tensors: Sequence[TensorBase]) -> list[Number] | None:
-    """Return the known scalars of element tensors of equal dtype; None unless each is known."""
+    """Return the known scalars of 0-d tensors of equal dtype; None unless each is known."""
     layout, dtype = tensors[0].layout, tensors[0].dtype
     storages = [t.storage for t in tensors if t.layout is layout and t.dtype is dtype]
     return get_known_numbers(storages, dtype) if len(storages) == len(tensors) else None
@@ -197,8 +197,9 @@ def concatenate_bytes(rows: Sequence[Any], out: Array) -> None:
 
 
 def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
-    """Return the distinct dtypes of arrays. They are compared by identity, as NumPy takes longer to compare two than to copy a small
-    array.
+    """Return the distinct dtypes of arrays. They are compared by identity, as NumPy takes longer to compare two than to copy a small array.
+
+    So equal dtypes that are several objects may be listed several times.
     """
     dtypes = [a.dtype for a in arrays]
     if dtypes.count(dtypes[0]) == len(dtypes):  # `count` tests identity before equality

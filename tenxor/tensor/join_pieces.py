@@ -83,6 +83,7 @@ def joined_layouts(pieces: Sequence[Piece], axis: int | None, result_layout: Lay
 @register("layouts of pieces", "where the pieces of a join lie in the result, by shapes")
 @lru_cache(1 << 8)
 def _layouts_of_shapes(shapes: tuple[Shape, ...], axis: int | None, result_layout: Layout) -> Sequence[Layout]:
+    """Return the layout of each piece, given the shapes of the pieces, in a joined tensor of layout `result_layout` (`joined_layouts`)."""
     contiguous = [Layout.contiguous(shape) for shape in shapes]
     moves = _piece_copies(contiguous, axis, result_layout)
     return [written.reshape(shape) for (*_, written), shape in zip(moves, shapes, strict=True)]
@@ -257,7 +258,7 @@ def copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shap
 
 
 def _copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shape: Shape) -> _T:
-    """Return the boxes of `copy_regions` as pending writes if they are large or have tape nodes; otherwise copy them now."""
+    """Return the result of `copy_regions`: pending if the boxes are large or `x` is on the tape, otherwise copied now."""
     nbytes = prod(shape) * x.dtype.itemsize
     if is_join_on_tape([x]) or should_copy_by_kernels(nbytes, len(moves)):
         return _write_pieces(cls, op, [x], moves, shape, x.dtype)
@@ -271,11 +272,15 @@ def _copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], sha
 
 
 def piece_copies(pieces: Sequence[Any], axis: int | None, result_layout: Layout) -> Iterator[PieceCopy]:
-    """Return the copies that join pieces along an axis of a tensor of layout `result_layout`, or flattened for None."""
+    """Return the copies that join pieces along the axis `axis` of a tensor of layout `result_layout`, or flattened for None.
+
+    Pieces with an axis less than the result get a new axis of size 1 there.
+    """
     return _piece_copies((piece.layout for piece in pieces), axis, result_layout)
 
 
 def _piece_copies(layouts: Iterable[Layout], axis: int | None, result_layout: Layout) -> Iterator[PieceCopy]:
+    """Yield the copies of `piece_copies`, given the layouts of the pieces."""
     start, joined_axis = 0, axis or 0
     for k, layout in enumerate(layouts):
         if axis is None:

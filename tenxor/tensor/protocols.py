@@ -25,6 +25,7 @@ class ProtocolMethods(GradientMethods):
     __array_priority__ = 10.0  # between NumPy arrays and Dask arrays, whose chunks may be tensors
 
     def _namespace(self) -> Any:
+        """Return the module `tenxor`."""
         import sys
 
         return sys.modules["tenxor"]
@@ -53,7 +54,7 @@ class ProtocolMethods(GradientMethods):
     # Arrow
 
     def __arrow_array__(self, type: Any = None) -> Any:
-        """Return the tensor as a pyarrow array, for `pyarrow.array`: an array of numbers, or of lists of them."""
+        """Return the tensor as a pyarrow array of the Arrow type `type`, for `pyarrow.array`: an array of numbers, or of lists of them."""
         from .arrow_export import to_arrow_array
 
         array = to_arrow_array("__arrow_array__", self.__array__())
@@ -210,11 +211,16 @@ def _piece(content: bytes) -> bytes:
 
 
 def _unpickled_leaf(*arguments: Any) -> Any:
+    """Return the tensor of `_unpickled` as a leaf that requires a gradient."""
     return _unpickled(*arguments).requires_grad_()
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:
-    """Return a tensor over memory that came out of band with a pickle. Bytes in the pickle, and misaligned memory, are copied."""
+    """Return a tensor of the dtype named `dtype` with the bytes `content`, or a tuple of pieces of bytes.
+
+    Immutable bytes, and aligned memory that came out of band with the pickle, are shared. A bytearray, pieces, and misaligned memory are
+    copied.
+    """
     d = dtype_of(dtype)
     if isinstance(content, tuple):
         joined, end = bytearray(sum(map(len, content))), 0

@@ -63,7 +63,8 @@ class WriteMethods(TensorBase):
     def _write(self, value: TensorBase | Number, op: str = "assignment", *, consume_value: bool = False) -> None:
         """Write `value`, broadcast to this shape and cast to this dtype, into the storage through this layout.
 
-        `consume_value` promises that the value is not read afterwards.
+        `op` is the name of the operation for errors. `consume_value` promises that the value is not read afterwards. Raise ReadOnlyError,
+        ShapeError, DTypeError or OutOfBounds if the value cannot be written.
         """
         layout = self.layout
         source, through = self._resolve_source(value, op)
@@ -93,7 +94,9 @@ class WriteMethods(TensorBase):
             )
 
     def _prepare_shared_buffer(self) -> bool:
-        """Return whether this storage's buffer is externally shared and writable. A read-only buffer is first replaced by a copy."""
+        """Return whether this storage's buffer is externally shared and writable. An externally shared buffer that is read-only is first
+        replaced by a copy.
+        """
         storage = self.storage
         if not is_externally_shared(storage.node):
             return False
@@ -103,8 +106,11 @@ class WriteMethods(TensorBase):
         return True
 
     def _resolve_source(self, value: TensorBase | Number, op: str, shape: Shape | None = None) -> tuple[TensorBase | Scalar, Layout | None]:
-        """Return the source of a write: a tensor with its layout broadcast to `shape` (by default this tensor's), or a `Scalar` and
-        None.
+        """Return the source of a write: a tensor and its layout broadcast to `shape` (by default this tensor's), or for a number a `Scalar`
+        and None.
+
+        Raise DTypeError for complex values and a real dtype, OutOfBounds for an integer out of range, and ShapeError if the value does not
+        broadcast.
         """
         if not isinstance(value, TensorBase):
             if type(value) is complex:
@@ -119,7 +125,7 @@ class WriteMethods(TensorBase):
         return value, broadcast_layout(value.layout, self.layout.shape if shape is None else shape, op)
 
     def _replace(self, value: TensorBase | Scalar, source_layout: Layout | None) -> None:
-        """Write the whole storage: store a new node and drop the old node.
+        """Write the whole storage: store a new node and drop the old node. The arguments are the results of `_resolve_source`.
 
         If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
         node, the old node may be freed already; then the write stays pending, and can be repeated.
@@ -162,7 +168,11 @@ class WriteMethods(TensorBase):
         *,
         consume_value: bool = False,
     ) -> None:
-        """Write some elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory."""
+        """Write some elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory.
+
+        `value` and `source_layout` are the results of `_resolve_source`, and `is_shared` is that of `_prepare_shared_buffer`.
+        `consume_value` promises that the value is not read afterwards. If memory is exhausted, the old node is restored.
+        """
         storage = self.storage
         operands = (value,) if targets is None else (value, *targets.indices)
         must_evaluate = storage.node.buffer is not None or any(
@@ -197,7 +207,7 @@ class WriteMethods(TensorBase):
         *,
         consume_value: bool = False,
     ) -> Node:
-        """Return the node of the storage after a write of some elements."""
+        """Return the node of the storage after a write of some elements, in this dtype. The arguments are those of `_store`."""
         old = self.node
         flat_layout = _contiguous((old.size,))
         if targets is None:
@@ -211,7 +221,10 @@ class WriteMethods(TensorBase):
     def _prepare_source(
         self, value: TensorBase | Scalar, source_layout: Layout | None, shape: Shape, is_shared: bool
     ) -> tuple[Node, Layout]:
-        """Return the source of a write as a node, numbers included, and its layout over the shape written to."""
+        """Return the source of a write as a node, numbers included, and its layout over `shape`, the shape written to.
+
+        A source that shares memory with the target is copied first, at once if `is_shared`: the target is externally shared.
+        """
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
         assert isinstance(value, TensorBase) and source_layout is not None
@@ -257,9 +270,10 @@ class WriteMethods(TensorBase):
 
 
 def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layout) -> bool:
-    """Return whether a write can be a single in-place update.
+    """Return whether a write of `value` over the elements of `old` at `target_layout` can be a single in-place update.
 
-    The value must be elementwise. Of the overwritten memory, each element of the value may read only the element it overwrites.
+    The value must be elementwise and pending, with few nodes, and `target_layout` injective. Of the overwritten memory, each element of the
+    value may read only the element it overwrites, or elements that are not overwritten.
     """
     if value.buffer is not None or old.op is REINTERPRET or not target_layout.is_injective():
         return False
