@@ -80,7 +80,7 @@ def _replay_batch(key: Hashable, inputs: Sequence[Node | Scalar], make: BatchCom
 
 
 def _copy_shared(inputs: Iterable[Node | Scalar]) -> dict[int, Node]:
-    """Return copies of the nodes among `inputs` that are in externally shared memory, as a dict from the `id` of a node to its copy.
+    """Return copies of the nodes among `inputs` that are in externally shared memory, as a dict from the `id` of a node to the copy.
 
     Pending nodes must not read such memory.
     """
@@ -172,8 +172,8 @@ def _can_batch_last(order: Sequence[Node], members: Collection[Node]) -> bool:
 def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
     """Return whether the reduction `node` stays a single matrix product with the batch axis last.
 
-    `depending` are the nodes with a batch, which differ between batch elements. Return False if a summand multiplies two batches, so that
-    each batch element has its own product. Also return False if two summands read batches broadcast along different axes.
+    `depending` are the nodes with a batch, different for each batch element. Return False if a summand multiplies two batches, so that each
+    batch element has a separate product. Also return False if two summands read batches broadcast along different axes.
     """
     read: Any = node.sources[0]
     broadcasts = set[tuple[bool, ...]]()
@@ -194,7 +194,7 @@ def _has_tables(layout: Layout) -> bool:
 
 
 def _move_batch_first(member: Node, batch: Node, size: int) -> Node:
-    """Return a pending copy of `batch` with the batch axis first. `batch` has it last, and holds `size` elements like `member`."""
+    """Return a pending copy of `batch` with the batch axis first. `batch` has the axis last, and holds `size` elements like `member`."""
     layout = insert_batch_axis(Layout.contiguous(member.shape), size, True, 0)
     return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
 
@@ -393,9 +393,9 @@ def insert_batch_axis(layout: Layout, size: int, is_batched: bool, axis: int) ->
 
 
 def view_in_batch(x: NodeView, batch: NodeView | None, size: int) -> NodeView:
-    """Return the view that reads every element of a batch as `x` reads one, with the batch axis, of length `size`, first.
+    """Return the view that reads every element of a batch as `x` reads one. The batch axis, of length `size`, comes first.
 
-    `x` is a view of a node traced for one batch element. `batch` is the batch of this node, or None if the node is common to the batch.
+    `x` views a node traced for a single batch element. `batch` is the batch of this node, or None if the node is common to the batch.
     """
     if batch is None:
         return NodeView(x.node, prepend_batch_axis(x.layout, size, 0))

@@ -224,7 +224,7 @@ def _gather_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result
 
 
 def _apply_gather(tape_node: TapeNodeLike, x: NodeView, indices: Sequence[NodeView]) -> NodeView:
-    """Return the elements of `x` at `indices` along its last axes, one axis for each of `indices`.
+    """Return the elements of `x` at `indices` along the last axes of `x`, an axis for each of `indices`.
 
     `tape_node` is the tape node of the gather or scatter whose options are used.
     """

@@ -34,8 +34,8 @@ class DerivativeOp(NamedTuple):
 def pull_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
     """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`, as formulas; None means 0.
 
-    If `result` is given, it stands for the value of `e` in the derivative. Raise DerivativeError if an operation in the formula has no
-    derivative, but a differentiable result and operand.
+    The formula `result`, if given, stands for the value of `e` in the derivative. Raise DerivativeError if an operation in the formula has
+    no derivative, but a differentiable result and operand.
     """
     order: list[Expr] = []
     visited: set[Expr] = set()
@@ -108,7 +108,7 @@ def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple
     """Return, for each operand of `op`, the operation that computes its contribution to the tangent of the result, or None for 0.
 
     `dtypes` are the operands' dtypes, and `dtype` is the result's. With n operands, value n + 1 is the operand's tangent. A cotangent is
-    linear in the result's cotangent, so its transpose is the tangent.
+    linear in the result's cotangent, so the transpose is the tangent.
     """
     tangent_ops: list[DerivativeOp | None] = []
     g = Arg(len(dtypes) + 1, dtype)
@@ -122,9 +122,9 @@ def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple
 @register("operations of formulas", "a derivative as an operation, by formula")
 @lru_cache(MAX_CACHED_FORMULAS)
 def to_operation(e: Expr, name: str) -> DerivativeOp:
-    """Return the formula `e` over arguments as an operation on only those arguments that occur, with their numbers in `reads`.
+    """Return the formula `e` over arguments as an operation on only the arguments that occur, with their numbers in `reads`.
 
-    `name` is the name of a new operation; a formula that is one argument or one call of arguments uses the existing operation.
+    `name` is the name of a new operation; a formula of a single argument, or a single call of arguments, uses the existing operation.
     """
     if isinstance(e, Arg):
         return DerivativeOp(_POSITIVE, (e.index,))

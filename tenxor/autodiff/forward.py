@@ -38,7 +38,7 @@ def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode,
 
 
 def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Mapping[TapeNode, Node]) -> None:
-    """Compute the tangents of the tape nodes in `order`, oldest first, and enter them in `tangent_of`, which holds the given tangents.
+    """Compute the tangents of the tape nodes in `order`, oldest first, and enter them in `tangent_of`, a dict with the given tangents.
 
     A tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
     """
@@ -59,7 +59,7 @@ def _push_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[Ta
     """Compute the tangents of the tape nodes `wanted` of the segment `graph`, and enter them in the dict `tangent_of`.
 
     `tangent_of` already has the given tangents. A tape node with tangent 0 gets no entry. The recording of a segment of equal signature is
-    replayed; without one, the computation is recorded.
+    replayed; otherwise, the computation is recorded.
     """
     order = graph.order
     outline = SegmentSignature(

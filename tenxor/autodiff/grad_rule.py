@@ -24,7 +24,7 @@ class TapeNodeLike(Protocol):
     """The interface of a tape node (`TapeNode`) as used by rules.
 
     `layouts` has the layout through which the operation reads each source, or None for a number. `target` is the layout through which a
-    store, a scatter or a scan writes. `offsets` are the offsets of `layouts`, and last the offset of `target`, if any.
+    store, a scatter or a scan writes. `offsets` are the offsets of `layouts`, and last the offset of `target`, unless None.
     """
 
     recipe: Recipe
@@ -108,8 +108,8 @@ def pull_to_source(tape_node: TapeNodeLike, k: int, term: DeferredTerm) -> Cotan
     """Return the cotangent of the content of source `k` of the tape node `tape_node`, given the cotangent `term` of the elements read from
     it.
 
-    The cotangent is converted to the dtype of the source. It is whole or partial, and a whole cotangent may have another shape than the
-    source (`apply_adjoint`). Source `k` must not be a number.
+    The cotangent is converted to the dtype of the source. A whole cotangent may differ in shape from the source, and the cotangent may be
+    partial (`apply_adjoint`). Source `k` must not be a number.
     """
     layout = tape_node.layouts[k]
     assert layout is not None

@@ -32,8 +32,8 @@ def find_leaf(storage: Storage) -> TapeNode | None:
 def _node_after_write(storage: Storage, node: Node) -> Node:
     """Return the node that the leaf storage `storage` holds after a write of `node`: `node` itself or a copy.
 
-    While no tape is recorded, a `node` without a tape node becomes a new value of the leaf. Any other node takes the place of the leaf,
-    which is then kept in `_detached_leaves`. Raise DerivativeError for a recorded write to a leaf with a constant gradient.
+    While no tape is recorded, a `node` without a tape node becomes a new value of the leaf. A different node takes the place of the leaf,
+    then kept in `_detached_leaves`. Raise DerivativeError for a recorded write to a leaf with a constant gradient.
     """
     tape_node = find_leaf(storage)
     if tape_node is None:  # the leaf was freed after the call of the function with this leaf
@@ -105,7 +105,7 @@ def attach_leaf(storage: Storage, node: Node, tape_node: TapeNode) -> None:
 
 
 def detach_leaf(storage: Storage) -> bool:
-    """Make `storage` an ordinary storage with the same node, and return True. If it has no leaf, do nothing and return False."""
+    """Make `storage` an ordinary storage with the same node, and return True. Without a leaf, do nothing and return False."""
     if _leaves.pop(ref(storage), None) is None:
         return False
     _detached_leaves.pop(ref(storage), None)

@@ -64,8 +64,8 @@ class NodeView:
     def to_node(self) -> Node:
         """Return a node with the elements of this view in row-major order as content.
 
-        The result is the viewed node itself, in its own shape, if the view is contiguous over the whole node. Otherwise it is a pending 1-d
-        copy.
+        The result is the viewed node itself, in its own shape, if the view is contiguous over the whole node. Otherwise the result is a
+        pending 1-d copy.
         """
         if self.layout.is_contiguous() and self.layout.offset == 0 and self.layout.size == self.node.size:
             return self.node
@@ -90,7 +90,7 @@ class DeferredTerm:
 
     @staticmethod
     def of(x: NodeView) -> DeferredTerm:
-        """Return the term that is the view `x` itself, without an operation."""
+        """Return the view `x` itself as a term, without an operation."""
         return DeferredTerm(None, [x], x.shape, x.dtype)
 
     def to_view(self) -> NodeView:
@@ -139,8 +139,8 @@ def _is_broadcast(layout: Layout, axis: int) -> bool:
 def apply_op(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> NodeView:
     """Return the elementwise operation `op` on `operands`, as a view of a new pending node.
 
-    `operands` are views of equal shape, at least one, and numbers. The result is stored in the memory order that the operands have in
-    common, if any, and viewed in their axis order. `dtype` defaults to the operation's result dtype.
+    `operands` are views of equal shape, at least one, and numbers. The result is stored in the memory order shared by the operands, or in
+    row-major order, and viewed in their axis order. `dtype` defaults to the operation's result dtype.
     """
     layouts = [x.layout if isinstance(x, NodeView) else None for x in operands]
     sources = tuple([x.node if isinstance(x, NodeView) else x for x in operands])
@@ -170,7 +170,7 @@ def add_views(x: NodeView, y: NodeView) -> NodeView:
 
 
 def apply_store(old: NodeView, target: Layout, value: NodeView) -> NodeView:
-    """Return the elements of `old` in row-major order, as a new 1-d view, after `value` is written through the layout `target` of these
+    """Return the elements of `old` in row-major order, as a new 1-d view, after `value` is written through `target`, a layout of the
     elements. `old` itself stays unchanged.
     """
     node = old.to_node()
@@ -181,7 +181,7 @@ def apply_store(old: NodeView, target: Layout, value: NodeView) -> NodeView:
 def apply_scatter(operation: Scatter, old: NodeView, target: Layout, value: NodeView, indices: Sequence[NodeView]) -> NodeView:
     """Return the elements of `old` in row-major order, as a new 1-d view, after the scatter `operation` of `value` at `indices`.
 
-    `target` is a layout of the elements of `old`. Its last axes, one for each of `indices`, are indexed by these. `old` itself stays
+    `target` is a layout of the elements of `old`. The last axes of `target`, an axis for each of `indices`, are indexed. `old` itself stays
     unchanged.
     """
     node = old.to_node()

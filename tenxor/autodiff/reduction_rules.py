@@ -36,7 +36,7 @@ _scan = register("derivatives of scans", "a running reduction, by axis and reduc
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
     """Return flags for the residuals of a reduction or running reduction (`GradRule.residuals_of`).
 
-    The source is read unless the reduction is a sum. The result is read for a maximum, a minimum, and a running reduction other than a sum.
+    The source is read unless the reduction is a sum. The result is read for a maximum, a minimum, and a running reduction except a sum.
     `tracked` (whether the source is on the tape) makes no difference.
     """
     op: Any = recipe.op
@@ -78,8 +78,8 @@ def _reduction_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], 
 def _reduction_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
     """Return the tangent of the result of the reduction `tape_node` (`GradRule.jvp`), or None for the tangent 0.
 
-    `source_tangents[0]` is the tangent of the source. `result` is the node of the result. The rules of `max` and `min` read it, so it must
-    not be None for them.
+    `source_tangents[0]` is the tangent of the source. `result` is the node of the result. The rules of `max` and `min` read `result`, so
+    None is not allowed for them.
     """
     op: Any = tape_node.recipe.op
     tangent, kept_ndim = read_tangent(tape_node, 0, source_tangents[0]), len(tape_node.recipe.shape)
@@ -269,7 +269,7 @@ def _set_first_value(fold: StepDerivatives, values: NodeView, elements: NodeView
     """Return `values` with the first element along the last axis replaced by the first element of `elements`, if `fold.initial_state` is
     None.
 
-    The reduction then begins with the first element as its state, so the derivative of the first step is 1. Otherwise `values` is returned.
+    The reduction then begins with the first element as the state, so the derivative of the first step is 1. Otherwise `values` is returned.
     """
     if fold.initial_state is not None or not values.shape[-1]:
         return values
@@ -343,9 +343,9 @@ def _to_operation(e: Expr | None, name: str, dtype: DType) -> DerivativeOp | Non
 
 
 def _apply(partial: DerivativeOp | None, operands: Sequence[NodeView], shape: Shape, dtype: DType) -> NodeView:
-    """Return the operation `partial` on the operands that it reads, in `dtype`; zeros of `shape` if `partial` is None.
+    """Return the operation `partial` on the operands in `partial.reads`, in `dtype`; zeros of `shape` if `partial` is None.
 
-    `partial.reads` are indices in `operands`.
+    `partial.reads` holds indices of `operands`.
     """
     if partial is None:
         return full_view(0.0, shape, dtype)

@@ -91,7 +91,7 @@ def reachable_from(order: Sequence[TapeNode], sources: Iterable[TapeNode]) -> se
 
 
 def compute_cotangents(roots: Sequence[Root], wanted: Collection[TapeNode]) -> dict[TapeNode, NodeView]:
-    """Return the cotangents of the tape nodes `wanted`, given `roots`, pairs of a result and the cotangent of its content.
+    """Return the cotangents of the tape nodes `wanted`, given `roots`, pairs of a result and the cotangent of the content.
 
     A tape node that no result depends on has no entry. Raise DerivativeError if an earlier backward pass has freed a tape node.
     """
@@ -128,8 +128,8 @@ def accumulate_grads(roots: Sequence[Root], *, free_residuals: bool) -> None:
     """Run the backward pass of `Tensor.backward`: pass the cotangent of each tape node with a handler to its `GradHandler`, which runs
     hooks and adds to the gradient.
 
-    `roots` are pairs of a result and the cotangent of its content. With `free_residuals`, each tape node drops its sources, and so the
-    residuals, after the visit, unless `vmap` traces it. A second backward pass over the same tape then raises DerivativeError.
+    `roots` are pairs of a result and the cotangent of the content. With `free_residuals`, each tape node drops the sources, and so the
+    residuals, after the visit, unless traced by `vmap`. A second backward pass over the same tape then raises DerivativeError.
     """
     tape_slice = collect_tape([node for node, _ in roots])
 

@@ -61,7 +61,7 @@ def get_rule(recipe: Recipe) -> GradRule:
 
 
 def find_residuals(recipe: Recipe, tracked: int) -> Residuals:
-    """Return which values the derivative of `recipe` reads, as flags: one for each source, and one for the result (`Residuals`).
+    """Return flags for the values read by the derivative of `recipe`: a flag for each source, and a flag for the result (`Residuals`).
 
     Bit k of `tracked` is set if source k is on the tape. The result is `NO_RESIDUALS` for a dtype without derivatives. Raise
     DerivativeError for an operation without a rule.

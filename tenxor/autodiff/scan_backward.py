@@ -173,9 +173,9 @@ def _is_sum_of_products(node: Node) -> bool:
 
 
 def _is_costly(node: Node) -> bool:
-    """Return whether the value of `node` is costly to recompute, so that the forward pass keeps it.
+    """Return whether the value of `node` is costly to recompute, and so kept by the forward pass.
 
-    An elementwise operation is costly above `MAX_RECOMPUTED_COST` additions per element, if its value is no larger than the operands
+    An elementwise operation is costly above `MAX_RECOMPUTED_COST` additions per element, if the value is no larger than the operands
     together. Other operations are always costly.
     """
     if type(node.op) is not Op:

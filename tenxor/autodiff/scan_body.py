@@ -85,8 +85,8 @@ class ScanBody(NamedTuple):
         """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
 
         `carries` and `xs` are placeholders for carried values and sequence elements, `next_carries` and `ys` the views returned by the
-        function. None means that a result reads another placeholder, or that an operation runs outside kernels. None also stands for a tape
-        node with a handler (`GradHandler`), or with an operation that has a rule of its own.
+        function. None means that a result reads a further placeholder, or that an operation runs outside kernels. None also stands for a
+        tape node with a handler (`GradHandler`), or with a rule of its own.
         """
         inputs = {*carries, *xs}
         roots: list[Node] = []
@@ -113,16 +113,18 @@ class ScanBody(NamedTuple):
         """Return a program that creates the nodes of the iteration from new inputs.
 
         The inputs are the carried values, the sequence elements and the captured values, in this order. `value_numbers` of the program
-        gives the numbers of the nodes in `next_carries` and `ys`. The program refers to traced nodes only by this dict, which the caller
-        empties to free them.
+        gives the numbers of the nodes in `next_carries` and `ys`. The program refers to traced nodes only by this dict, emptied by the
+        caller to free them.
         """
         return NodeProgram([*self.carries, *self.xs, *self.traced_nodes.captured], self.traced_nodes)
 
 
 def make_distinct_root(view: NodeView, distinct_from: Iterable[Node]) -> Node:
-    """Return a pending node with the content of `view` that is none of the nodes `distinct_from`, so that the content gets its own buffer.
+    """Return a pending node with the content of `view`, distinct from the nodes `distinct_from`, so that the content gets a separate
+    buffer.
 
-    This is `view.to_node()` if that node is pending, traced, and no placeholder or reinterpretation. Otherwise it is a pending copy.
+    The result is `view.to_node()` if this node is pending, traced, and no placeholder or reinterpretation. Otherwise the result is a
+    pending copy.
     """
     node = view.to_node()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.is_traced and node not in distinct_from:
@@ -279,7 +281,7 @@ class ValueLocation(NamedTuple):
         return Layout((iteration_count, *layout.shape), (self.step, *layout.strides), layout.offset + self.start)
 
     def make_iteration_view(self, dtype: DType) -> NodeView:
-        """Return a view that stands for the value of one iteration while the planner makes the plan. Its node has no memory.
+        """Return a view that stands for the value of one iteration while the planner makes the plan. The node has no memory.
 
         The node, of `dtype`, is not the whole source: it begins where the iteration begins, and ends with the last element read. The view
         has the layout `layout`.

@@ -185,8 +185,8 @@ class SegmentSignature:
     def replay_or_record(self, compute: Callable[..., IndexedCotangents]) -> list[tuple[int, Cotangent]]:
         """Return the results of `compute` for `inputs`, as new pending nodes: pairs of an index and a cotangent or tangent.
 
-        The indices are those that `compute` returns. If the cache has a recording for this signature, it is replayed. On a miss, `compute`
-        is first recorded. With the fast path, the recording may come from a size-generic template instead. `compute(placeholders)` takes a
+        The indices are those that `compute` returns. A recording for this signature in the cache is replayed. On a miss, `compute` is first
+        recorded. With the fast path, the recording may come from a size-generic template instead. `compute(placeholders)` takes a
         placeholder for each of `inputs`. A trace with symbolic sizes passes a second argument, the `SymbolicSizes`.
         """
         fast_path = upcalls.installed
@@ -197,7 +197,7 @@ class SegmentSignature:
         """Return clones of the tape nodes of the segment, with `placeholders` in place of `inputs`.
 
         With `symbolic_sizes`, shapes, layouts and offsets of the clones are symbolic. The tape node of each placeholder is set to the clone
-        of its input's tape node, or to None.
+        of the input's tape node, or to None.
         """
         number_of = {id(x): k for k, x in enumerate(self.inputs)}
         clones: dict[TapeNode | None, TapeNode] = {}

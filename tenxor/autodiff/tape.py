@@ -40,8 +40,8 @@ class TapeNode:
     """A node of the autograd tape: how a graph node was computed. In PyTorch this is a `grad_fn`.
 
     `recipe` and `offsets` are those of the graph node. `sources` has an entry for each operand of the recipe. An operand on the tape is a
-    `Node` if its value is a residual, or if the operand's own derivative reads this value; else it is a `TapeNode`. An operand not on the
-    tape is a `Node` if its value is a residual, else None; a number stays a `Scalar`. A tape node without sources is a leaf.
+    `Node` if the value is a residual, or if the operand's own derivative reads this value; otherwise a `TapeNode`. An operand not on the
+    tape is a `Node` if the value is a residual, otherwise None; a number stays a `Scalar`. A tape node without sources is a leaf.
 
     `reads_result` is True if the derivative reads the value of the graph node. `serial`, the serial number, is larger than the serial
     numbers of the sources. `grad_hook` is the `GradHandler` that receives the cotangent in a backward pass, or None. `is_traced` is True if
@@ -69,8 +69,8 @@ class TapeNode:
         """Return the tape entry of `node`, a new node with the serial number `serial` that reads a node with this tape node.
 
         While a tape is recorded (`tape_mode` is True), the entry is a new tape node. Otherwise, or if the dtype of `node` has no
-        derivative, it is None, or a mark if an operand reads an argument of a function being traced. The mark is `TRACED_CONSTANT` if
-        `tape_mode` is False, else `TRACED`. Raise DerivativeError if the operation has no rule. The fast path does the same in
+        derivative, the entry is None, or a mark if an operand reads an argument of a function being traced. The mark is `TRACED_CONSTANT`
+        if `tape_mode` is False, else `TRACED`. Raise DerivativeError if the operation has no rule. The fast path does the same in
         `fastpath/emit/tape_nodes.py`.
         """
         recipe, sources = node.recipe, node.sources
@@ -115,7 +115,7 @@ class TapeNode:
 
     @property
     def target(self) -> Layout:
-        """The layout through which a store, a scatter or a running reduction (`Scan`) wrote its result. Other operations have no target."""
+        """The layout through which a store, a scatter or a running reduction (`Scan`) wrote the result. Other operations have no target."""
         layout_key = self.recipe.target
         assert layout_key is not None
         layout: Layout = layout_key.layout.at(self.offsets[-1])
@@ -129,7 +129,7 @@ FREED_SOURCES: tuple[TapeSource, ...] = (None,)  # the sources of a tape node wh
 
 
 def get_tape_node(source: TapeSource) -> TapeNode | None:
-    """Return the tape node of the graph node `source`, or None if it has none. A tape node is returned itself.
+    """Return the tape node of the graph node `source`, or None without a tape node. A tape node is returned itself.
 
     A number and None give None.
     """
@@ -139,7 +139,7 @@ def get_tape_node(source: TapeSource) -> TapeNode | None:
 
 
 def copy_detached(node: Node) -> Node:
-    """Return a new node with the content of `node` but without a tape node, so that it is a constant for derivatives.
+    """Return a new node with the content of `node` but without a tape node: a constant for derivatives.
 
     If `node` is in memory, both share the buffer; only externally shared memory is copied, at once. For a pending `node` the result is a
     pending copy.
@@ -154,9 +154,7 @@ def copy_detached(node: Node) -> Node:
 
 
 def clone_unshared(source: Node) -> Node:
-    """Return a new node with the content and the tape node of `source`, if any. Externally shared memory is copied at once
-    (`copy_detached`).
-    """
+    """Return a new node with the content and the tape node of `source`. Externally shared memory is copied at once (`copy_detached`)."""
     copy = copy_detached(source)
     copy.tape_node = source.tape_node
     return copy

@@ -16,7 +16,7 @@ _POSITIVE = OPS["positive"]
 
 
 class GradHandler:
-    """The actions for the cotangent that arrives at a tape node in a backward pass.
+    """The actions for the cotangent of a tape node in a backward pass.
 
     The `hooks` run in order, and each may replace the cotangent. If `keeps_grad`, the cotangent is added to `grad`, a storage with as many
     elements as the content, or None before the first cotangent. `retained_handler` is the handler of `retain_grad`, or None. It lives as
@@ -32,10 +32,10 @@ class GradHandler:
         self.hooks: dict[int, Callable[[NodeView], NodeView | None]] = {}
 
     def receive(self, g: NodeView) -> NodeView:
-        """Run the hooks on the cotangent `g`, and return the final cotangent, with which the backward pass goes on.
+        """Run the hooks on the cotangent `g`, and return the final cotangent, with which the backward pass continues.
 
         A hook that returns None leaves the cotangent unchanged. The final cotangent is added to `grad` if `keeps_grad`, and passed to
-        `retained_handler` if it exists.
+        `retained_handler`, unless None.
         """
         for hook in list(self.hooks.values()):
             g = hook(g) or g

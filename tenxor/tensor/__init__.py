@@ -113,7 +113,7 @@ class Tensor(  # the families of methods; the bases of a family are the families
         Returns
         -------
         Tensor
-            New tensor of the promoted dtype: the remaining axes of this tensor, then those of `other`. With `out`, that tensor.
+            New tensor of the promoted dtype, with the remaining axes of this tensor, then of `other`. With `out`, `out` itself.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Tensor(  # the families of methods; the bases of a family are the families
 
 @cache
 def migration_hints() -> dict[str, str]:
-    """Return a dict with advice by attribute name, for attributes of tensors in other libraries and for names that are functions here."""
+    """Return a dict with advice by attribute name, for attributes of tensors in foreign libraries and for names of functions here."""
     import sys
 
     from .._utils.foreign_names import OUR_FUNCTION_BY_ALIAS, list_tensor_advice

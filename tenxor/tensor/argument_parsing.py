@@ -24,9 +24,7 @@ _NON_SEQUENCE_TYPES = (str, bytes, bytearray, Mapping, Set)  # iterable types th
 
 
 class NamedDefault(int):
-    """A default value of a parameter, an integer that differs in identity from an equal number given by the caller. Its `repr` is
-    `text`.
-    """
+    """A default value of a parameter, an integer not identical to an equal number given by the caller. Its `repr` is `text`."""
 
     def __new__(cls, value: int, text: str) -> NamedDefault:
         instance = super().__new__(cls, value)
@@ -66,7 +64,7 @@ def is_flag(value: Any) -> bool:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return the flag `value`, the argument `name`, as a bool. Raise ArgumentError for other values, such as the integer 2 or an array."""
+    """Return the flag `value`, the argument `name`, as a bool. Raise ArgumentError for a value like the integer 2 or an array."""
     if not is_flag(value):
         raise ArgumentError(f"{name} is {describe_value(value)}; it must be True or False")
     return bool(value)

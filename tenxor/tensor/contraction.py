@@ -200,7 +200,7 @@ def contract_axes(op: str, a: Any, b: Any, a_axes: tuple[int, ...], b_axes: tupl
 
 
 def contraction_dtype(op: str, a: TensorBase, b: TensorBase) -> DType:
-    """Return the dtype of a sum of products of `a` and `b`: the promoted dtype. For bools this is bool: whether any product is true.
+    """Return the dtype of a sum of products of `a` and `b`: the promoted dtype. Bools give bool: the sum says whether a product is true.
 
     Raise DTypeError if the dtypes do not promote; the message names `op`.
     """
@@ -237,10 +237,10 @@ def _build_recipes(left: LayoutKey, right: LayoutKey, kept_count: int, dtype: DT
 
 
 def contract_over_loops(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
-    """Return the sum, as `dtype`, of the products of two tensors of equal dtype over `loops`: the layouts of `a` and `b` over all loops,
-    and the number of loops that are not summed over.
+    """Return the sum, as `dtype`, of the products of two tensors of equal dtype over `loops`: the layouts of `a` and `b` over the loops,
+    and the number of loops without summation.
 
-    The result is pending, unless an operand is externally shared. Without summed loops, it is the products themselves.
+    The result is pending, unless an operand is externally shared. Without summed loops, the products are returned.
     """
     left, right, kept_count = loops
     shape = left.shape

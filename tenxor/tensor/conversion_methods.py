@@ -42,7 +42,7 @@ FUNCTION_OF_UFUNC: dict[Any, Callable[..., Any]] = {}
 
 
 class _SharedArrayExporter:
-    """The object from which NumPy makes an array over `buffer`. It keeps the buffer alive and externally shared while the array lives.
+    """The object from which NumPy makes an array over `buffer`. The buffer stays alive and externally shared while the array lives.
 
     The array is read-only if the buffer is, or if several positions of `layout` share an element. The caller holds the lock.
     """
@@ -179,8 +179,8 @@ class ConversionMethods(WriteMethods):
     def _share_as_array(self, *, whole_storage: bool = False) -> Array:
         """Return a NumPy array over this tensor's view of its memory, or with `whole_storage` over the bytes of the whole storage.
 
-        The storage is computed if pending. Content with further readers is first copied to a separate buffer, which becomes the storage's.
-        The buffer is externally shared from then on, unless it is read-only.
+        The storage is computed if pending. Content with further readers is first copied to a separate buffer, now the buffer of the
+        storage. A writable buffer is externally shared from then on.
         """
         layout, dtype = self.layout, self.dtype
         if layout.size == 0:
@@ -340,7 +340,7 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_array(cls, array: Any) -> Self:
-        """Return a tensor with the elements of a NumPy array or scalar. The memory is copied, unless nothing can ever write it."""
+        """Return a tensor with the elements of a NumPy array or scalar. Only memory that stays read-only forever is shared, not copied."""
         array = np.asarray(array)
         fast_path = upcalls.installed
         if fast_path is not None:
@@ -360,8 +360,8 @@ class ConversionMethods(WriteMethods):
     def _from_numpy(cls, array: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Self:
         """Return a tensor with the elements of `array`, converted to `dtype` if given.
 
-        With `copy` None, the memory is copied, unless nothing can ever write it. True always copies, and False never does. Raise
-        ArgumentError if False is impossible, and DTypeError for an array of texts, objects or dates.
+        With `copy` None, only memory that stays read-only forever is shared. True always copies, and False never does. Raise ArgumentError
+        if False is impossible, and DTypeError for an array of texts, objects or dates.
         """
         array = np.asarray(array)
         if not array.dtype.isnative:
@@ -388,7 +388,7 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_copy(cls, array: Array, dtype: DType) -> Self:
-        """Return a tensor with a copy of the elements of `array`, whose dtype must be that of `dtype`."""
+        """Return a tensor with a copy of the elements of `array`, an array of `dtype`."""
         if pool.is_under_pressure:
             pending_limits.free_pending_memory()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
@@ -407,8 +407,8 @@ class ConversionMethods(WriteMethods):
     def _from_shared(cls, array: Array, dtype: DType, *, is_borrowed: bool = False) -> Self:
         """Return a tensor over the memory of `array`, without a copy. With `is_borrowed`, the caller promises not to write this memory.
 
-        The memory is read-only here if it is borrowed or if `array` is. Unless it is borrowed or belongs to a bytes object, it is
-        externally shared. Raise ArgumentError if the address or the strides are no multiples of the element size.
+        Borrowed memory, and the memory of a read-only `array`, is read-only here. Memory is externally shared unless borrowed or part of a
+        bytes object. Raise ArgumentError if the address or the strides are no multiples of the element size.
         """
         if not _has_element_strides(array):
             raise ArgumentError(
@@ -448,7 +448,7 @@ def _to_lists(array: Array) -> Any:
 
 
 def _find_owner(array: Array) -> tuple[Any, bool]:
-    """Return the object that owns the memory of an array, and whether an array along the chain of views is writable.
+    """Return the owner of the memory of an array, and whether an array along the chain of views is writable.
 
     The owner is None if the memory belongs to an array itself.
     """

@@ -71,7 +71,7 @@ def check_device(op: str, device: object) -> None:
 class MigrationHints:
     """The last base class of `Tensor`, for advice about attribute names of other libraries.
 
-    Such a name may be set on this class to an attribute that raises an error with advice. `dir` does not list it.
+    A foreign name may be set on this class, so that reading the attribute raises an error with advice. `dir` does not list foreign names.
     """
 
     __slots__ = ()
@@ -201,7 +201,7 @@ class TensorBase(MigrationHints):
     def _from_node(cls, node: Node, spec: Spec | None = None) -> Self:
         """Return a new tensor for `node`: with the layout of `spec`, or by default in the node's shape.
 
-        A node with an externally shared source buffer is computed at once. So may be other pending nodes, to limit the size of the pending
+        A node with an externally shared source buffer is computed at once. Further pending nodes may be computed too, to limit the pending
         graph and its memory.
         """
         recipe = node.recipe
@@ -472,9 +472,9 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
 
 
 def _integer_bounds(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
-    """Return the lowest and the highest Python integer that can replace the integers among the operands without a change of dtypes.
+    """Return the lowest and the highest Python integer for which the operation keeps the same dtypes.
 
-    `dtypes` are the dtypes that the Python numbers among the operands of `op` were given.
+    `dtypes` are the dtypes of the Python numbers among the operands of `op`.
     """
     low, high = -MAX_INT64, MAX_UINT64
     for dtype in dtypes:
@@ -494,7 +494,7 @@ def _check_exponent(value: Any, base_dtype: DType) -> None:
 
 
 def to_scalar(value: Any, tensor_dtype: DType, op: str) -> Scalar:
-    """Return the Python number `value` as a `Scalar`, in the dtype that it takes beside a tensor of `tensor_dtype` (`promote_weak`).
+    """Return the Python number `value` as a `Scalar`, in the number's dtype beside a tensor of `tensor_dtype` (`promote_weak`).
 
     `op` is the name of the operation. If `op` is a comparison, an integer outside of the range of an integer dtype becomes an infinity of
     the same sign, in float64. A symbolic size gets `tensor_dtype`.

@@ -32,10 +32,10 @@ class CreationFunctions:
     recording, and `record` also records rules for further sizes. `replay_list` and `replay_array` return a tensor of a list or an array
     whose kind is in the cache, or None.
 
-    `make_uninitialized` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `max_small_bytes` bytes. It
-    returns None if the fast path declines. `fill_from_list(numbers, buffer, rows, count, is_float)` writes floats or integers into a
-    buffer: `rows` lists (0 for a flat list) of `count` numbers. `copy_bytes(source, buffer, nbytes)` writes the bytes of another object.
-    Both return whether the object fitted.
+    `make_uninitialized` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `max_small_bytes` bytes, or
+    None if the fast path declines. `fill_from_list(numbers, buffer, rows, count, is_float)` writes floats or integers into a buffer: `rows`
+    lists (0 for a flat list) of `count` numbers. `copy_bytes(source, buffer, nbytes)` writes the bytes of another object. Both return
+    whether the object fitted.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ class CreationFunctions:
         self.array_recipes: dict[CallKey, tuple[Recipe, Spec]] = {}
 
     def clear(self) -> None:
-        """Clear all caches. Called when the layout keys are cleared: equal shapes then get new specs, which are compared by identity."""
+        """Clear the caches. Called when the layout keys are cleared: equal shapes then get new specs, and specs are compared by
+        identity.
+        """
         for table in self._tables:
             table.clear()
 
@@ -160,11 +162,12 @@ def _cache(table: dict[_K, _T], key: _K, value: _T) -> _T:
 
 
 def append_recordable(node: Node, inputs: Sequence[Node], ordered_nodes: list[Node], oldest_serial: int) -> bool:
-    """Append the pending `node` to `ordered_nodes`, after the operands that are not listed yet. Return whether that was possible.
+    """Append the pending `node` to `ordered_nodes`, after the operands not listed yet. Return whether this was possible.
 
     The graph may read only the nodes `inputs` and numbers, and have up to `MAX_RECORDED_NODES` nodes. Nodes in memory, stored nodes,
     reinterpretations and uncacheable recipes are refused. A node without node operands must have been made in the recorded call: its serial
-    number must be `oldest_serial` or larger, unless it is a `POSITION` node. After False, `ordered_nodes` may hold some of the operands.
+    number must be `oldest_serial` or larger, unless the node is a `POSITION` node. After False, `ordered_nodes` may hold operands of
+    `node`.
     """
     if node.buffer is not None or node.is_stored or node.recipe.is_uncacheable or len(ordered_nodes) >= MAX_RECORDED_NODES:
         return False

@@ -108,7 +108,7 @@ class DelegatedMethods(ProtocolMethods):
         side : {"left", "right"}, default "left"
             Among equal elements, the position of the first for "left", and after the last for "right".
         sorter : Tensor, optional
-            The indices that sort this tensor, if it is not sorted itself.
+            The indices that sort this tensor, if not sorted itself.
 
         Returns
         -------
@@ -147,7 +147,7 @@ class DelegatedMethods(ProtocolMethods):
         weights: Operand | None = None,
         out: Self | None = None,
     ) -> Self:
-        """Return the quantiles for the probabilities `q` over an axis. See `tx.quantile`, also for all methods and errors.
+        """Return the quantiles for the probabilities `q` over an axis. See `tx.quantile`, also for the methods and errors.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class DelegatedMethods(ProtocolMethods):
         Returns
         -------
         Tensor
-            New tensor. With `out`, that tensor.
+            New tensor. With `out`, `out` itself.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class DelegatedMethods(ProtocolMethods):
         Returns
         -------
         Tensor
-            New tensor without the last two axes. With `out`, that tensor.
+            New tensor without the last two axes. With `out`, `out` itself.
 
         Raises
         ------

@@ -189,8 +189,8 @@ class ElementwiseMethods(IndexingMethods):
         """Write a result into this tensor, the `out` argument of the operation `op`, and return this tensor.
 
         With `where`, only elements where `where` is true are written. With `broadcast`, as for elementwise operations, the result is
-        broadcast to this shape. Raise ShapeError if the shapes differ, and DTypeError if the result has a higher kind of dtype, such as
-        floats for integers.
+        broadcast to this shape. Raise ShapeError if the shapes differ, and DTypeError if the result has a higher kind of dtype (floats for
+        integers).
         """
         fits = DTYPE_KIND_RANKS[result.dtype.kind] <= DTYPE_KIND_RANKS[self.dtype.kind]
         if fits and where is not None and where is not True:
@@ -207,8 +207,8 @@ class ElementwiseMethods(IndexingMethods):
     def _write_operator_result(self, result: TensorBase, name: str, infix: str) -> Self:
         """Write the result of an in-place operation into this tensor, and return this tensor.
 
-        Raise ShapeError if the result has another shape, and DTypeError if its dtype is of a higher kind. The messages name the operation
-        `name` and its operator `infix`. The caller must not read `result` afterwards.
+        Raise ShapeError if the result has another shape, and DTypeError for a dtype of a higher kind. The messages name the operation
+        `name` and the operator `infix`. The caller must not read `result` afterwards.
         """
         storage, dtype, shape = self.storage, self.dtype, self.layout.shape
         is_same_dtype = result.dtype is dtype
@@ -260,7 +260,7 @@ class ElementwiseMethods(IndexingMethods):
         Returns
         -------
         Tensor
-            New tensor. With `out`, that tensor.
+            New tensor. With `out`, `out` itself.
 
         Raises
         ------
@@ -327,7 +327,7 @@ class ElementwiseMethods(IndexingMethods):
         return float(self._single_real_number("float"))
 
     def _single_real_number(self, op: str) -> Any:
-        """Return the only element as a Python number. Raise DTypeError if it is complex, and the errors of `_single_number`."""
+        """Return the only element as a Python number. Raise DTypeError for a complex tensor, and the errors of `_single_number`."""
         if self.dtype.is_complex:
             raise DTypeError(f"{op}: a number of {self.dtype} has two parts; take one by .real or .imag, or tx.abs of it")
         return self._single_number(op)
@@ -343,8 +343,8 @@ class ElementwiseMethods(IndexingMethods):
         return int(self._single_number("index"))
 
     def _single_number(self, op: str) -> Any:
-        """Return the only element as a Python number, for the conversion `op`. Raise ShapeError unless there is exactly one element, and
-        TraceError for a traced tensor.
+        """Return the only element as a Python number, for the conversion `op`. Raise ShapeError unless the tensor has exactly one element,
+        and TraceError for a traced tensor.
         """
         if self.layout.size != 1:
             advice = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
@@ -436,7 +436,7 @@ class ElementwiseMethods(IndexingMethods):
         return self.astype(dtypes[0], copy=copy) if dtypes else self  # type: ignore[arg-type]
 
     def copy(self) -> Self:
-        """Return a new tensor with the same elements and a separate storage, through which derivatives flow.
+        """Return a new tensor with the same elements and a separate storage. Derivatives flow through the copy.
 
         If this tensor is its whole storage, memory is copied only when either tensor is written to. Otherwise the result is contiguous.
 
@@ -463,7 +463,7 @@ class ElementwiseMethods(IndexingMethods):
         return self if self.layout.is_contiguous() else self.copy()
 
     def fill_(self, value: Operand) -> Self:
-        """Write `value`, a number or a tensor that broadcasts to this shape, to every element, in place, and return this tensor.
+        """Write `value`, a number or a tensor broadcast to this shape, to every element, in place, and return this tensor.
 
         Raise OutOfBounds for an integer outside of the range of the dtype, and DTypeError for a complex number in a real tensor.
         """
@@ -476,12 +476,12 @@ class ElementwiseMethods(IndexingMethods):
 
     @delegate_to("clip")
     def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Self | None = None) -> Self:
-        """Return the elements limited to the range from `min` to `max`, as a new tensor, or in `out`, which is returned. See `tx.clip`.
+        """Return the elements limited to the range from `min` to `max`, as a new tensor, or written to `out` and returned. See `tx.clip`.
 
-        A bound is a number, a tensor that broadcasts with this tensor, or None for no bound. Raise DTypeError for complex numbers. For an
-        integer dtype, an integer bound beyond the dtype's range has no effect if every element satisfies it; otherwise it raises
-        OutOfBounds. The derivative at an element equal to a number is 0. An element equal to an element of a tensor bound shares the
-        derivative with this bound.
+        A bound is a number, a tensor broadcast with this tensor, or None for no bound. Raise DTypeError for complex numbers. For an integer
+        dtype, an integer bound beyond the dtype's range has no effect if satisfied by every element, and raises OutOfBounds otherwise. The
+        derivative at an element equal to a number is 0. An element equal to an element of a tensor bound shares the derivative with this
+        bound.
 
         >>> import tenxor as tx
         >>> tx.arange(5).clip(1, 3).tolist()

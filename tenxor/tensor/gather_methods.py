@@ -84,7 +84,7 @@ class GatherMethods(ViewMethods, ConversionMethods):
         Returns
         -------
         Tensor
-            New tensor; `oindex` returns a view instead. With `out`, that tensor.
+            New tensor; `oindex` returns a view instead. With `out`, `out` itself.
 
         Raises
         ------
@@ -205,9 +205,9 @@ class GatherMethods(ViewMethods, ConversionMethods):
         position: int,
         axes: Sequence[int],
     ) -> Selection:
-        """Return the selection by `indices`, one tensor for each axis in `indexed_axes` of `layout`, which belongs to this storage.
+        """Return the selection by `indices`, a tensor for each axis in `indexed_axes` of `layout`, a layout of this storage.
 
-        The common shape of the index tensors stands at position `position` among the other axes. Errors name the operation `op` and the
+        The common shape of the index tensors stands at position `position` among the remaining axes. Errors name the operation `op` and the
         axes `axes`. Raise BadIndex if the index tensors do not broadcast together.
         """
         shape = indices[0].layout.shape if indices else ()
@@ -229,7 +229,7 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return Selection(op, read, tuple(indices), tuple(throughs), tuple(axes))
 
     def _select_along(self, op: str, layout: Layout, index: Any, axis: int) -> Selection:
-        """Return the selection by an index tensor along an axis, as in `take_along_axis`: the other axes of both broadcast.
+        """Return the selection by an index tensor along an axis, as in `take_along_axis`: the remaining axes of both broadcast.
 
         Raise ShapeError if the index has another number of axes than `layout`, or if the shapes do not broadcast.
         """
@@ -246,7 +246,7 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return Selection(op, read, (indices,), (indices.layout.arranged(all_axes, shape),), (axis,))
 
     def _select_for_gather(self, op: str, layout: Layout, axis: int, index: Any) -> Selection:
-        """Return the selection by an index tensor along `axis`, as PyTorch's `gather` and `scatter` read it.
+        """Return the selection by an index tensor along `axis`, as read by PyTorch's `gather` and `scatter`.
 
         On axes other than `axis`, position p of the index belongs to position p of the layout. The index may be shorter on them, and is
         never broadcast. Raise ShapeError if the shapes do not fit.
@@ -277,9 +277,9 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return normalize_axis(op, axis, self.layout.ndim)
 
     def _gather(self, selection: Selection) -> Self:
-        """Return a new pending tensor with the elements that a selection reads from this storage.
+        """Return a new pending tensor with the elements of a selection of this storage.
 
-        Raise IndexOutOfRange for indices that are checked now: few indices in memory, and every index of an empty result.
+        Few indices in memory are checked now, and so is every index of an empty result: raise IndexOutOfRange.
         """
         op, shape = selection.op, selection.shape
         is_empty = 0 in shape or 0 in selection.sizes  # an empty result is never evaluated, so indices with values are checked now
@@ -295,9 +295,9 @@ class GatherMethods(ViewMethods, ConversionMethods):
 
 
 def find_out_of_range(indices: Any, size: int) -> int | None:
-    """Return the value of the first index that is out of range along an axis of `size`, or None.
+    """Return the value of the first index out of range along an axis of `size`, or None.
 
-    `indices` is a NumPy array of integers of any shape. Values from -size to size - 1 are in range.
+    `indices` is a NumPy array of integers. Values from -size to size - 1 are in range.
     """
     if 0 < indices.size <= MAX_PYTHON_CHECKS:
         numbers = indices.ravel().tolist()

@@ -29,9 +29,10 @@ class GradientMethods(ElementwiseMethods):
 
     @property
     def requires_grad(self) -> bool:
-        """True if gradients flow through this tensor: if it is a leaf, or was computed from one. Can be set, as by `requires_grad_`.
+        """True if gradients flow through this tensor: if this tensor is a leaf, or computed from leaves. Can be set, as by
+        `requires_grad_`.
 
-        Also true for a tensor that reads an argument of a traced function.
+        Also true for a tensor computed from an argument of a traced function.
         """
         return self._is_on_tape()
 
@@ -268,8 +269,8 @@ class GradientMethods(ElementwiseMethods):
         return remove
 
     def _require_grad_handler(self, op: str) -> Any:
-        """Return the `GradHandler` of this storage's leaf, or else of its content. Raise DerivativeError if this tensor does not require a
-        gradient.
+        """Return the `GradHandler` of this storage's leaf, or without a leaf of the content. Raise DerivativeError if this tensor does not
+        require a gradient.
         """
         watch = grad_storage.get_handler(self.storage, create=True)
         if watch is None:

@@ -38,7 +38,7 @@ class IndexedWriteMethods(WriteMethods):
     __slots__ = ()
 
     def _scatter(self, op: str, selection: Selection, value: TensorBase | Number, reduce: str | None = None) -> None:
-        """Write `value` to a selection of this storage, in place. With `reduce` ("sum", "prod", "max" or "min"), reduce it into the
+        """Write `value` to a selection of this storage, in place. With `reduce` ("sum", "prod", "max" or "min"), reduce `value` into the
         elements.
 
         Without `reduce`, the last of several values for an element stays. Raise IndexOutOfRange, ReadOnlyError or DTypeError.
@@ -158,7 +158,7 @@ def _describe_write(selection: Selection, reduction: Reduction | None, in_range:
 def _find_split_axis(selection: Selection, size: int) -> int | None:
     """Return the longest axis along which the target elements do not change, if there are very many values for each of the `size` elements.
 
-    Return None without such an axis, for fewer values, and if the target is a view chain or has offset tables.
+    Return None without a broadcast axis, for fewer values, and if the target is a view chain or has offset tables.
     """
     layout, shape = selection.layout, selection.shape
     if layout.base is not None or layout.tables is not None or prod(shape) < max(MIN_SPLIT_VALUES, MIN_VALUES_PER_ELEMENT * size):

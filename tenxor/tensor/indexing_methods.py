@@ -163,7 +163,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
     # One element
 
     def _read_element(self, coords: Sequence[int]) -> Self:
-        """Return a new 0-d tensor with the present value of an element. It is pending if the storage is pending or has a tape node.
+        """Return a new 0-d tensor with the present value of an element. The element of a pending storage, or with a tape node, is pending.
 
         Raise IndexOutOfRange for coordinates out of range.
         """
@@ -281,8 +281,8 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return tuple([self._to_operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in items])
 
     def _get_advanced(self, items: tuple[Any, ...]) -> Self:
-        """Return the new tensor that a key with index arrays, lists or index tensors selects. If only ints, slices, None and Ellipsis are
-        left of them, such as for a 0-d index tensor, return `self[items]`.
+        """Return the new tensor selected by a key with index arrays, lists or index tensors. If the arrays are 0-d integers, the key is
+        read as a key of ints.
         """
         items = _normalize_items(self._key_items(items))
         if all(type(p) in _BASIC_TYPES for p in items):
@@ -293,7 +293,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return self._gather(self._select_at("indexing", self.layout, items))
 
     def _set_advanced(self, items: tuple[Any, ...], value: Any) -> None:
-        """Write the tensor or number `value` to the elements that a key with index arrays, lists or index tensors selects."""
+        """Write the tensor or number `value` to the elements selected by a key with index arrays, lists or index tensors."""
         items = self._key_items(items)
         if any([is_traced(p) and p.dtype.kind == "bool" for p in items]):
             traced_tensors.write_at_mask(self, items, value)
@@ -397,7 +397,7 @@ def _find_element_read(node: Node) -> tuple[Node, Layout] | None:
 
 
 def known_scalar(value: Any, dtype: DType) -> Number | None:
-    """Return the known number of the 0-d tensor `value`, or None if it has a node, another dtype than `dtype`, or is no such tensor."""
+    """Return the known number of the 0-d tensor `value`, or None if `value` has a node or a dtype besides `dtype`, or is no 0-d tensor."""
     if isinstance(value, TensorBase) and type(value.storage) is ScalarStorage and value.layout is _SCALAR_LAYOUT and value.dtype is dtype:
         return value.storage.get_known_number(dtype)
     return None
@@ -438,8 +438,8 @@ def _expand_items(layout: Layout, items: Sequence[Any]) -> list[Any]:
     """Return the key with boolean arrays as integer arrays, and an entry for each axis of `layout`.
 
     An Ellipsis is kept and followed by its slices. Even without slices, the Ellipsis separates the index arrays before and after it. A
-    single boolean becomes a `_BooleanIndex`, which adds an axis. Raise IndexOutOfRange for too many indices, and BadIndex for a second
-    Ellipsis or a boolean array of a wrong shape.
+    single boolean becomes a `_BooleanIndex`, to add an axis. Raise IndexOutOfRange for too many indices, and BadIndex for a second Ellipsis
+    or a boolean array of a wrong shape.
     """
     used_axes = sum(
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1 for p in items if p is not None and p is not Ellipsis

@@ -140,7 +140,7 @@ def _distinct_specs(pieces: Sequence[TensorBase], addresses: Array) -> tuple[lis
 
 
 def _gather_per_piece(spec_values: list[int], spec_indices: Array) -> Array:
-    """Return for each piece the item of `spec_values` that belongs to the spec of the piece."""
+    """Return for each piece the item of `spec_values` for the spec of the piece."""
     piece_values: Array = np.array(spec_values)[spec_indices]
     return piece_values
 
@@ -173,11 +173,11 @@ def _join_by_dtype(
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Join pieces of several dtypes into `out`: copy the pieces of each dtype end to end, then cast these buffers. Return whether it was
+    """Join pieces of several dtypes into `out`: copy the pieces of each dtype end to end, then cast these buffers. Return whether this was
     possible.
 
-    `table` is the table of `join_by_fast_path`, with a column for each piece; its rows after the first are overwritten. False stands for
-    pieces of several shapes that are joined along an axis other than the first, or for a copy that `copy` declines.
+    `table` is the table of `join_by_fast_path`, with a column for each piece; the rows after the first are overwritten. False stands for
+    pieces of several shapes joined along an axis after the first, or a copy declined by `copy`.
     """
     addresses, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows

@@ -199,7 +199,7 @@ def concatenate_bytes(rows: Sequence[Any], out: Array) -> None:
 def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
     """Return the distinct dtypes of arrays. They are compared by identity, as NumPy takes longer to compare two than to copy a small array.
 
-    So equal dtypes that are several objects may be listed several times.
+    So equal dtypes may be listed several times, as different objects.
     """
     dtypes = [a.dtype for a in arrays]
     if dtypes.count(dtypes[0]) == len(dtypes):  # `count` tests identity before equality

@@ -274,7 +274,7 @@ def _copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], sha
 def piece_copies(pieces: Sequence[Any], axis: int | None, result_layout: Layout) -> Iterator[PieceCopy]:
     """Return the copies that join pieces along the axis `axis` of a tensor of layout `result_layout`, or flattened for None.
 
-    Pieces with an axis less than the result get a new axis of size 1 there.
+    Pieces with an axis less than the result get `axis` as a new axis of size 1.
     """
     return _piece_copies((piece.layout for piece in pieces), axis, result_layout)
 

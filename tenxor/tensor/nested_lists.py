@@ -43,11 +43,11 @@ _DTYPE_OF_NUMPY_TYPE = {d.numpy.type: d for d in DTYPE_BY_NUMPY_DTYPE.values()}
 
 
 def from_nested(cls: type[_T], obj: Any, wanted_dtype: DType | None, op: str) -> tuple[Array | _T, DType | None]:
-    """Return a number or nested lists of numbers as an array or a tensor of class `cls`, with the dtype to which the caller must convert
-    it.
+    """Return a number or nested lists of numbers as an array or a tensor of class `cls`, with the dtype for the caller to convert the
+    elements to.
 
-    This dtype is `wanted_dtype`, or else the common dtype of NumPy scalars or tensors. None stands for the dtype that the array or tensor
-    has. Raise ShapeError for ragged lists, DTypeError for items that are no numbers, and OutOfBounds for integers out of range.
+    This dtype is `wanted_dtype`, or by default the common dtype of NumPy scalars or tensors. None stands for the dtype of the result. Raise
+    ShapeError for ragged lists, DTypeError for items that are no numbers, and OutOfBounds for integers out of range.
     """
     if type(obj) is list and obj and type(obj[0]) is cls and wanted_dtype in (None, obj[0].dtype):
         from .join_by_fastpath import join_by_fast_path
@@ -151,7 +151,7 @@ def check_nesting(obj: Any, op: str) -> None:
 
 
 def _nesting_error(op: str) -> ShapeError:
-    """Return the error for lists that are nested too deeply."""
+    """Return the error for too deeply nested lists."""
     return ShapeError(
         f"{op}: lists are nested in more than {MAX_NESTING_DEPTH} levels, or a list contains itself; nested lists must have at most"
         f" {MAX_NESTING_DEPTH} levels; give fewer, and reshape the tensor"
@@ -356,5 +356,5 @@ def _is_list(x: Any) -> bool:
 
 
 def _item_path(path: tuple[int, ...]) -> str:
-    """Return the place of an item in nested lists, for error messages, given its index at each depth: "item [0][2]"."""
+    """Return the place of an item in nested lists, for error messages, given the index at each depth: "item [0][2]"."""
     return "item " + "".join(f"[{k}]" for k in path) if path else "the whole"

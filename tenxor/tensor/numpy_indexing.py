@@ -39,11 +39,11 @@ def view_as_numpy(x: TensorBase) -> Array | None:
 
 
 def read_by_numpy(x: TensorBase, items: tuple[Any, ...]) -> Array | None:
-    """Return the elements that a key with index arrays selects, as a new NumPy array. Return None if a kernel must read them, or raise the
+    """Return the elements selected by a key with index arrays, as a new NumPy array. Return None if a kernel must read them, or raise the
     error.
 
-    None stands for elements that are many, none, pending, or out of range, for memory without a NumPy view (`view_as_numpy`), and without
-    the fast path.
+    None stands for many or no elements, for pending or out-of-range elements, for memory without a NumPy view (`view_as_numpy`), and
+    without the fast path.
     """
     key = _to_numpy_key(x, items)
     elements = None if key is None or not x.layout.size else view_as_numpy(x)
@@ -59,7 +59,7 @@ def read_by_numpy(x: TensorBase, items: tuple[Any, ...]) -> Array | None:
 def write_by_numpy(x: TensorBase, items: tuple[Any, ...], value: Any) -> bool:
     """Write a value over the elements that a key with a single index array selects, and return True, or return False without a write.
 
-    False is returned for many, pending or out-of-range elements, for memory with other readers, for a value that does not fit the dtype
+    False is returned for many, pending or out-of-range elements, for memory with further readers, for a value that does not fit the dtype
     exactly, and without the fast path.
     """
     if len(items) != 1 or not isinstance(items[0], (TensorBase, np.ndarray)) or not items[0].ndim:

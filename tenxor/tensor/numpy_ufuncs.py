@@ -52,8 +52,8 @@ def apply_ufunc(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: 
     """Return the result of a ufunc's method, a tensor or a tuple of tensors. `tx` is the module `tenxor`.
 
     `method` is "__call__", "reduce" or another key of `_METHODS`; "at" returns None. `out` is empty or has an item for each result, and
-    given tensors are returned. Return NotImplemented if an operand belongs to another library that overrides ufuncs. If an item of `out` or
-    an operand is an array that must keep its class, NumPy computes and returns arrays.
+    given tensors are returned. Return NotImplemented if an operand belongs to another library that overrides ufuncs. If `out` has an array,
+    or an operand is an array of a subclass, NumPy computes and returns arrays.
     """
     if any([_overrides_ufuncs(x) for x in (*inputs, *out)]):
         return NotImplemented
@@ -100,7 +100,7 @@ def _find_function(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
 
 
 def _call(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of a ufunc's call. If `out` is not empty, write each result into the tensor in `out`, if any, and return this
+    """Return the result of a ufunc's call. If `out` is not empty, write each result into the tensor in `out`, unless None, and return this
     tensor.
     """
     where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
@@ -150,7 +150,9 @@ def _to_booleans(name: str, t: Any) -> Any:
 
 
 def _reduce(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.reduce` over axes, by our reductions where possible. If `out` has a tensor, write to it and return it."""
+    """Return the result of `ufunc.reduce` over axes, by our reductions where possible. A tensor in `out` receives the result and is
+    returned.
+    """
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
     limits = {key: value for key, value in options.items() if value is not None and value is not True}
@@ -172,8 +174,8 @@ def _reduce(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
 
 
 def _accumulate(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.accumulate` along an axis, by our cumulative functions where possible. If `out` has a tensor, write to it
-    and return it.
+    """Return the result of `ufunc.accumulate` along an axis, by our cumulative functions where possible. A tensor in `out` receives the
+    result and is returned.
     """
     t, name = tx.asarray(inputs[0]), ufunc.__name__
     axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
@@ -212,7 +214,7 @@ def _apply_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...]
 
 
 def _reduce_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.reduceat`, computed by NumPy. If `out` has a tensor, write to it and return it."""
+    """Return the result of `ufunc.reduceat`, computed by NumPy. A tensor in `out` receives the result and is returned."""
     result = _compute_by_numpy(tx, ufunc, "reduceat", inputs, options)
     return out[0]._write_result(f"np.{ufunc.__name__}.reduceat", result) if out else result
 

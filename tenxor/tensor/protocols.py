@@ -211,15 +211,14 @@ def _piece(content: bytes) -> bytes:
 
 
 def _unpickled_leaf(*arguments: Any) -> Any:
-    """Return the tensor of `_unpickled` as a leaf that requires a gradient."""
+    """Return the tensor of `_unpickled`, made a leaf to require a gradient."""
     return _unpickled(*arguments).requires_grad_()
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:
     """Return a tensor of the dtype named `dtype` with the bytes `content`, or a tuple of pieces of bytes.
 
-    Immutable bytes, and aligned memory that came out of band with the pickle, are shared. A bytearray, pieces, and misaligned memory are
-    copied.
+    Immutable bytes, and aligned memory received out of band, are shared. A bytearray, pieces, and misaligned memory are copied.
     """
     d = dtype_of(dtype)
     if isinstance(content, tuple):

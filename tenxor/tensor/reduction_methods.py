@@ -89,7 +89,7 @@ class ReductionMethods(ElementwiseMethods):
         return t, recipe
 
     def _cast_or_self(self, dtype: DTypeLike | None) -> Self:
-        """Return this tensor cast to `dtype`, or this tensor itself if `dtype` is None or its own dtype."""
+        """Return this tensor cast to `dtype`, or this tensor itself if `dtype` is None or the dtype of this tensor."""
         return self if dtype is None else self.astype(dtype, copy=False)
 
     @delegate_to("sum")
@@ -113,7 +113,7 @@ class ReductionMethods(ElementwiseMethods):
         axis : int or tuple of int, optional
             None means every axis. PyTorch's `dim` is an alias.
         dtype : dtype, optional
-            The dtype of the sum. By default, integers and bools are summed in 64 bits, and other numbers keep their dtype.
+            The dtype of the sum. By default, integers and bools are summed in 64 bits, while floats and complex numbers keep their dtype.
         keepdims : bool, default False
             Keep the reduced axes, with size 1. PyTorch's `keepdim` is an alias.
         out : Tensor, optional
@@ -126,7 +126,7 @@ class ReductionMethods(ElementwiseMethods):
         Returns
         -------
         Tensor
-            New tensor. With `out`, that tensor.
+            New tensor. With `out`, `out` itself.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the product over `axis`, as a new tensor. See `tx.prod`. The arguments are those of `sum`.
+        """Return the product over `axis`, as a new tensor. See `tx.prod`. The arguments are as in `sum`.
 
         By default, integers and bools are multiplied in 64 bits. `initial` is a further factor. The product of no elements is 1.
         """
@@ -174,10 +174,10 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the largest element over `axis`, as a new tensor. See `tx.max`. The arguments are those of `sum`.
+        """Return the largest element over `axis`, as a new tensor. See `tx.max`. The arguments are as in `sum`.
 
-        The result is NaN if an element is NaN. `initial` is a further element. Without it, raise ShapeError for an axis of size 0, and
-        ArgumentError if `where` is given. Raise DTypeError for complex numbers.
+        The result is NaN if an element is NaN. `initial` is a further element. Without `initial`, raise ShapeError for an axis of size 0,
+        and ArgumentError if `where` is given. Raise DTypeError for complex numbers.
         """
         return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
 
@@ -194,10 +194,10 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the smallest element over `axis`, as a new tensor. See `tx.min`. The arguments are those of `sum`.
+        """Return the smallest element over `axis`, as a new tensor. See `tx.min`. The arguments are as in `sum`.
 
-        The result is NaN if an element is NaN. `initial` is a further element. Without it, raise ShapeError for an axis of size 0, and
-        ArgumentError if `where` is given. Raise DTypeError for complex numbers.
+        The result is NaN if an element is NaN. `initial` is a further element. Without `initial`, raise ShapeError for an axis of size 0,
+        and ArgumentError if `where` is given. Raise DTypeError for complex numbers.
         """
         return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
 
@@ -216,7 +216,7 @@ class ReductionMethods(ElementwiseMethods):
         where: Operand | None = None,
     ) -> Self:
         """Return whether any element over `axis` is true (not zero), as a new bool tensor: False without elements. See `tx.any`. The
-        arguments are those of `sum`.
+        arguments are as in `sum`.
         """
         return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
 
@@ -233,14 +233,14 @@ class ReductionMethods(ElementwiseMethods):
         where: Operand | None = None,
     ) -> Self:
         """Return whether all elements over `axis` are true (not zero), as a new bool tensor: True without elements. See `tx.all`. The
-        arguments are those of `sum`.
+        arguments are as in `sum`.
         """
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
 
     @argument_aliases
     def count_nonzero(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
-        """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`. The arguments are
-        those of `sum`.
+        """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`. The arguments are as
+        in `sum`.
         """
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
 
@@ -317,7 +317,7 @@ class ReductionMethods(ElementwiseMethods):
         return wide._reduce_to_mean("mean", axis, keepdims)._cast_or_self(result)
 
     def _reduce_to_mean(self, op: str, axis: Axes, keepdims: bool) -> Self:
-        """Return the pending mean over `axis`, in the dtype of this tensor, which must be float or complex. `op` is for messages."""
+        """Return the pending mean over `axis`, in the dtype of this tensor, a float or complex dtype. `op` is for messages."""
         total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims)
         count = as_float(self._count_reduced(op, axis))
         return total._apply(OPS["divide_by_real" if self.dtype.is_complex else "divide"], count)
@@ -357,8 +357,8 @@ class ReductionMethods(ElementwiseMethods):
         Returns
         -------
         Tensor
-            New tensor. With `out`, that tensor. Integers give float64, floats their own dtype, and complex numbers the dtype of their real
-            part. For complex numbers, the distance is the magnitude of the difference.
+            New tensor. With `out`, `out` itself. Integers give float64, floats keep their dtype, and complex numbers give the dtype of
+            their real part. For complex numbers, the distance is the magnitude of the difference.
 
         Raises
         ------
@@ -428,7 +428,7 @@ class ReductionMethods(ElementwiseMethods):
         where: Operand | None = None,
     ) -> Self:
         """Return the standard deviation over `axis`, the square root of `var`, as a real tensor. See `tx.std`. The arguments and errors are
-        those of `var`.
+        as in `var`.
         """
         variance, result = self._variance("std", axis, correction, keepdims, mean)
         return variance._compute(OPS["deviation"], variance)._cast_or_self(result)
@@ -470,7 +470,7 @@ class ReductionMethods(ElementwiseMethods):
         """Return the largest or smallest of elements `0..i` along an axis, and the last position of this element up to `i`, as two new
         tensors.
 
-        `reduction_name` is "max" or "min". From the first NaN on, values are NaN, and positions those of the last NaN.
+        `reduction_name` is "max" or "min". From the first NaN on, values are NaN, and positions are of the last NaN.
         """
         axis = normalize_axis(op, axis, self.ndim)
         values = self._cumulate(reduction_name, op, axis, None)
@@ -498,14 +498,14 @@ class ReductionMethods(ElementwiseMethods):
         axis : int, optional
             For None, the tensor is flattened first. PyTorch's `dim` is an alias.
         dtype : dtype, optional
-            The dtype of the sums. By default, integers and bools are summed in 64 bits, and other numbers keep their dtype.
+            The dtype of the sums. By default, integers and bools are summed in 64 bits, while floats and complex numbers keep their dtype.
         out : Tensor, optional
             Receives the result, and is returned.
 
         Returns
         -------
         Tensor
-            New tensor of the shape of this tensor, or 1-D for None. With `out`, that tensor.
+            New tensor of the shape of this tensor, or 1-D for None. With `out`, `out` itself.
 
         Raises
         ------
@@ -532,7 +532,7 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the products of elements `0..i` along `axis`, as a new tensor. See `tx.cumulative_prod`.
 
-        The arguments are those of `cumulative_sum`. By default, integers and bools are multiplied in 64 bits.
+        The arguments are as in `cumulative_sum`. By default, integers and bools are multiplied in 64 bits.
         """
         return self._cumulate("prod", "cumulative_prod", axis, dtype)
 

@@ -47,8 +47,8 @@ class AtIndexer(Generic[T]):
     def set(self, value: Operand) -> T:
         """Return a new tensor with `value` written at the key. If an element is indexed several times, the last value stays.
 
-        `value`, here and in the other methods, is a number, or a tensor, array or sequence that broadcasts to the shape of `tensor[key]`.
-        Raise ShapeError if it does not broadcast, and BadIndex or IndexOutOfRange for a wrong key.
+        `value`, here and in the further methods, is a number, or a tensor, array or sequence that broadcasts to the shape of `tensor[key]`.
+        Raise ShapeError if it does not, and BadIndex or IndexOutOfRange for a wrong key.
         """
         return self._scatter_values("at.set", value, None)
 
@@ -152,7 +152,7 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         alpha: Operand = 1,
     ) -> Self:
-        """Add `alpha * source` at indices along an axis, in place, and return this tensor. The arguments and errors are those of
+        """Add `alpha * source` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
         `index_add`.
         """
         selection = self._select_rows("index_add_", self.layout, axis, index, source)
@@ -172,12 +172,12 @@ class ScatterMethods(IndexingMethods):
         index : Tensor, Sequence[int] or int
             Integers with at most one axis. Negative indices count from the end. Of several slices for one index the last is kept.
         source : Tensor, array or sequence
-            A slice for each index. It must have the shape of `index_select(axis, index)`.
+            A slice for each index. The shape must equal `index_select(axis, index)`.
 
         Returns
         -------
         Tensor
-            New tensor of this shape and dtype, to which the values are cast.
+            New tensor of this shape and dtype. The values are cast.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class ScatterMethods(IndexingMethods):
     def index_copy_(
         self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Write the slices of `source` at indices along an axis, in place, and return this tensor. The arguments and errors are those of
+        """Write the slices of `source` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
         `index_copy`.
         """
         selection, value = self._select_slices("index_copy_", self.layout, axis, index, source)
@@ -235,7 +235,7 @@ class ScatterMethods(IndexingMethods):
         value : number, optional
             A number in place of `src`.
         reduce : {"add", "multiply"}, optional
-            Combine the element with all values for it. By default the last of several values is kept.
+            Combine the element with the values. By default the last of several values is kept.
 
         Returns
         -------
@@ -271,7 +271,7 @@ class ScatterMethods(IndexingMethods):
         value: Operand | None = None,
         reduce: str | None = None,
     ) -> Self:
-        """Write the elements of `src` at indices along an axis, in place, and return this tensor. The arguments and errors are those of
+        """Write the elements of `src` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
         `scatter`.
 
         Without `reduce`, a view with an element at several positions raises ReadOnlyError, unless a single number is written.
@@ -299,7 +299,7 @@ class ScatterMethods(IndexingMethods):
     def scatter_add_(
         self, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Add the elements of `src` at indices along an axis, in place, and return this tensor. The arguments and errors are those of
+        """Add the elements of `src` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
         `scatter_add`.
         """
         selection, value = self._select_for_scatter("scatter_add_", self.layout, axis, index, src)
@@ -326,7 +326,7 @@ class ScatterMethods(IndexingMethods):
         reduce : {"sum", "prod", "amax", "amin", "max", "min", "mean"}
             The reduction. "mean" rounds integers down.
         include_self : bool, default True
-            If False, an element that receives values is the reduction of these alone. Elements without values stay.
+            If False, an element with values becomes the reduction of the values alone. Elements without values stay.
 
         Returns
         -------
@@ -367,7 +367,7 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         include_self: bool = True,
     ) -> Self:
-        """Reduce each element with the elements of `src` for it, in place, and return this tensor. The arguments and errors are those of
+        """Reduce each element with the elements of `src` for it, in place, and return this tensor. The arguments and errors are as in
         `scatter_reduce`.
         """
         name = _parse_reduce("scatter_reduce_", reduce)
@@ -387,7 +387,7 @@ class ScatterMethods(IndexingMethods):
         mask : Tensor of bool
             Broadcasts to this shape.
         source : Tensor
-            Of this dtype and any shape, with an element for each true one.
+            Of this dtype and arbitrary shape, with an element for each true element of `mask`.
 
         Returns
         -------
@@ -399,7 +399,7 @@ class ScatterMethods(IndexingMethods):
         DTypeError
             If `mask` is not bool, or if `source` has another dtype.
         ShapeError
-            If `mask` does not broadcast, or if `source` has no elements and `mask` a true one.
+            If `mask` does not broadcast, or if `source` has no elements and `mask` is true for an element.
         IndexOutOfRange
             If `source` has fewer elements, raised when the result is evaluated.
 
@@ -415,7 +415,7 @@ class ScatterMethods(IndexingMethods):
     def masked_scatter_(self, mask: Operand, source: Operand) -> Self:
         """Replace the elements where `mask` is true by those of `source`, in order, in place, and return this tensor.
 
-        The arguments and errors are those of `masked_scatter`. See `tx.masked_scatter`.
+        The arguments and errors are as in `masked_scatter`. See `tx.masked_scatter`.
         """
         mask_tensor, values = self._to_operand(mask, "masked_scatter_"), self._to_operand(source, "masked_scatter_")
         self._write(self._scatter_masked("masked_scatter_", mask_tensor, values), "masked_scatter_")
@@ -496,7 +496,8 @@ class ScatterMethods(IndexingMethods):
         return self._compute(OPS["multiply"], value, self._to_operand(alpha, op)) if isinstance(value, TensorBase) else value * alpha
 
     def _scatter_mean(self, op: str, selection: Selection, value: Any, include_self: bool) -> Self:
-        """Return a new tensor with the mean of each element and the values for it, or without `include_self` the mean of the values alone.
+        """Return a new tensor with the mean of each element and the element's values, or without `include_self` the mean of the values
+        alone.
 
         Elements without values stay. Means of integers are rounded down. Raise DTypeError for bools.
         """

@@ -36,7 +36,7 @@ def refuse_values(op: str, t: TensorBase) -> NoReturn:
 
 
 def refuse_mask(op: str, mask: TensorBase) -> NoReturn:
-    """Raise TraceError for the operation `op` with a traced mask that should select elements."""
+    """Raise TraceError for the operation `op`, with a traced mask to select elements."""
     raise TraceError(
         f"{op}: how many elements a traced mask of shape {mask.layout.shape} selects is not known; write tx.where(mask, x, other), which"
         " keeps the shape of x, and reduce that"
@@ -44,9 +44,9 @@ def refuse_mask(op: str, mask: TensorBase) -> NoReturn:
 
 
 def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
-    """Write to `t[key]`, where one item of the key is a traced mask, as `where(mask, value, t)`.
+    """Write to `t[key]`, where an item of the key is a traced mask, as `where(mask, value, t)`.
 
-    Raise TraceError for a key with further masks, arrays or lists, or for a value with a separate element for each selected one. Raise
+    Raise TraceError for a key with further masks, arrays or lists, or for a value with separate elements for the selected elements. Raise
     BadIndex if the shape of the mask does not fit.
     """
     (mask_position, *further_masks) = [k for k, item in enumerate(key) if is_traced(item) and item.dtype.kind == "bool"]
@@ -72,8 +72,7 @@ def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
 
 
 def _broadcastable_value(t: Any, value: Any, mask: TensorBase, trailing_ndim: int, has_ints: bool) -> Any:
-    """Return the tensor `value`, which must be equal for every selected element, in the dtype of `t`, with the axes of the mask as axes of
-    size 1.
+    """Return the tensor `value`, equal for every selected element, in the dtype of `t`, with the axes of the mask as axes of size 1.
 
     `trailing_ndim` is the number of axes of `t` after the mask. `has_ints` says whether the key has integers, too. Raise TraceError for
     separate values.

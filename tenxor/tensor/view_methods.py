@@ -340,7 +340,7 @@ class ViewMethods(TensorBase):
     def expand_as(self, other: TensorBase) -> Self:
         """Return a view broadcast to the shape of the tensor `other`. Writes are limited as for `expand`.
 
-        Raise ShapeError if this tensor does not broadcast to that shape, and DTypeError if `other` is no tensor.
+        Raise ShapeError if this tensor does not broadcast, and DTypeError if `other` is no tensor.
         """
         if not isinstance(other, TensorBase):
             raise DTypeError(f"expand_as: the other is a tensor, not {describe_value(other)}; use expand(shape)")

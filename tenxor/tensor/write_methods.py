@@ -63,7 +63,7 @@ class WriteMethods(TensorBase):
     def _write(self, value: TensorBase | Number, op: str = "assignment", *, consume_value: bool = False) -> None:
         """Write `value`, broadcast to this shape and cast to this dtype, into the storage through this layout.
 
-        `op` is the name of the operation for errors. `consume_value` promises that the value is not read afterwards. Raise ReadOnlyError,
+        `op` is the name of the operation for errors. `consume_value` promises not to read the value afterwards. Raise ReadOnlyError,
         ShapeError, DTypeError or OutOfBounds if the value cannot be written.
         """
         layout = self.layout
@@ -94,9 +94,7 @@ class WriteMethods(TensorBase):
             )
 
     def _prepare_shared_buffer(self) -> bool:
-        """Return whether this storage's buffer is externally shared and writable. An externally shared buffer that is read-only is first
-        replaced by a copy.
-        """
+        """Return whether this storage's buffer is externally shared and writable. A read-only buffer is first replaced by a copy."""
         storage = self.storage
         if not is_externally_shared(storage.node):
             return False
@@ -168,10 +166,10 @@ class WriteMethods(TensorBase):
         *,
         consume_value: bool = False,
     ) -> None:
-        """Write some elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory.
+        """Write elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory.
 
-        `value` and `source_layout` are the results of `_resolve_source`, and `is_shared` is that of `_prepare_shared_buffer`.
-        `consume_value` promises that the value is not read afterwards. If memory is exhausted, the old node is restored.
+        `value` and `source_layout` are the results of `_resolve_source`, and `is_shared` is the result of `_prepare_shared_buffer`.
+        `consume_value` promises not to read the value afterwards. If memory is exhausted, the old node is restored.
         """
         storage = self.storage
         operands = (value,) if targets is None else (value, *targets.indices)
@@ -207,7 +205,7 @@ class WriteMethods(TensorBase):
         *,
         consume_value: bool = False,
     ) -> Node:
-        """Return the node of the storage after a write of some elements, in this dtype. The arguments are those of `_store`."""
+        """Return the node of the storage after a write of some elements, in this dtype. The arguments are as in `_store`."""
         old = self.node
         flat_layout = _contiguous((old.size,))
         if targets is None:
@@ -223,7 +221,7 @@ class WriteMethods(TensorBase):
     ) -> tuple[Node, Layout]:
         """Return the source of a write as a node, numbers included, and its layout over `shape`, the shape written to.
 
-        A source that shares memory with the target is copied first, at once if `is_shared`: the target is externally shared.
+        A source in the memory of the target is copied first, at once if `is_shared`: the target is externally shared.
         """
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
@@ -273,7 +271,7 @@ def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layou
     """Return whether a write of `value` over the elements of `old` at `target_layout` can be a single in-place update.
 
     The value must be elementwise and pending, with few nodes, and `target_layout` injective. Of the overwritten memory, each element of the
-    value may read only the element it overwrites, or elements that are not overwritten.
+    value may read only the element it overwrites. Elements that are not overwritten may be read.
     """
     if value.buffer is not None or old.op is REINTERPRET or not target_layout.is_injective():
         return False
