@@ -131,7 +131,7 @@ def _transpose(x: NodeView) -> NodeView:
 
 
 def _index_view(x: NodeView, key: tuple[slice, ...]) -> NodeView:
-    """Return a view of `x` indexed by `key`, slices of its first axes."""
+    """Return a view of `x` indexed by `key`, slices of the first axes of `x`."""
     return x.map_layout(lambda layout: layout.index(key))
 
 
@@ -180,7 +180,7 @@ def _has_many_blocks(recipe: Recipe) -> bool:
 
 
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of attention (`GradRule.residuals_of`): the value of every source, but not the result."""
+    """Return flags for the residuals of attention (`GradRule.residuals_of`): the value of every source, but not the result."""
     return Residuals((True,) * len(tracked), False)
 
 

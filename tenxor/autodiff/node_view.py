@@ -155,12 +155,12 @@ def apply_op(op: Op, operands: Sequence[Operand], dtype: DType | None = None) ->
 
 
 def full_view(value: Number, shape: Shape, dtype: DType) -> NodeView:
-    """Return a view of the shape `shape` with `value`, converted to `dtype`, as every element."""
+    """Return a view of a new pending node of the shape `shape` with `value`, converted to `dtype`, as every element."""
     return NodeView(Node.of(_CAST, shape, dtype, (Scalar(value, dtype),), (None,)))
 
 
 def apply_reduction(reduction: Reduction, x: NodeView, kept_ndim: int) -> NodeView:
-    """Return the reduction `reduction` of `x` over the axes after the first `kept_ndim`."""
+    """Return the reduction `reduction` of `x` over the axes after the first `kept_ndim`, as a view of a new pending node."""
     return NodeView(Node.of(reduction, x.shape[:kept_ndim], reduction.result_dtype(x.dtype), (x.node,), (x.layout,)))
 
 

@@ -242,7 +242,7 @@ def _copy_flat(x: NodeView) -> Node:
 
 
 def is_identity_layout(layout: Layout) -> bool:
-    """Return whether `layout` is contiguous from offset 0."""
+    """Return whether `layout` is contiguous from offset 0, so that a view through it is the node itself if the sizes are equal."""
     return layout.offset == 0 and layout.is_contiguous()
 
 

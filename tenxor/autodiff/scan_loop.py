@@ -123,8 +123,8 @@ _iteration_cache: BoundedCache[CompiledIteration] = register("iterations of scan
 def _get_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], follows: Sequence[bool]) -> CompiledIteration | None:
     """Return the compiled form of the iteration `body`, from the cache if an equal iteration was compiled before.
 
-    `x_locations` are the locations of the sequence elements. `follows` says which inputs of the loop are on the tape; it is empty if no
-    tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
+    `x_locations` are the locations of the sequence elements. `follows` has a flag for each input of the loop: whether it is on the tape. It
+    is empty if no tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
     """
     program = body.to_program()
     number = program.value_numbers
@@ -289,6 +289,9 @@ class RecordedLoop:
     def vjp(self, tape_node: TapeNodeLike, gs: list[NodeView], wanted: Sequence[int]) -> Iterable[tuple[int, Cotangent]]:
         """Return pairs (k, cotangent of source k) for the sources `wanted` of the tape node `tape_node`, given `gs`, the cotangents of the
         differentiable results.
+
+        The pass runs by iteration. If it is recorded or traced itself, or if the plan cannot be repeated, it runs through ordinary
+        operations. A source without a pair has the cotangent 0.
         """
         iteration = self.iteration
         ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in iteration.carry_results]

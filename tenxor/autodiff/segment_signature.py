@@ -105,10 +105,12 @@ class SegmentSignature:
         self.key = (*key, *self._encode_segment(index_of, graph, wanted))
 
     def _encode_segment(self, index_of: dict[TapeNode, int], graph: TapeGraph, wanted: Collection[TapeNode]) -> list[object]:
-        """Return the part of the key that describes the tape nodes of the segment and their sources; extend `inputs` and `outer_nodes`.
+        """Return the part of the key that describes the tape nodes of the segment and their sources. New inputs and outer tape nodes are
+        appended to `inputs` and `outer_nodes`.
 
-        `index_of` maps the tape nodes of the segment to their indices; outer ones are added. Sources outside `graph.nodes_to_visit` are
-        constants. Tape nodes in `wanted` are marked. The fast path encodes the same as bytes (`fastpath/emit/tape_segments.py`).
+        `index_of` maps the tape nodes of the segment to their indices; outer ones are added, numbered ~0, ~1, ... Sources outside
+        `graph.nodes_to_visit` are constants. Tape nodes in `wanted` are marked. The fast path encodes the same as bytes
+        (`fastpath/emit/tape_segments.py`).
         """
         words: list[object] = []
         for tape_node in self.segment:

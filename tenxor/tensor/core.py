@@ -330,7 +330,7 @@ class TensorBase(MigrationHints):
     ) -> tuple[Self, Recipe]:
         """Return the pending tensor of an elementwise operation, stored in the memory order of the operands, and the recipe.
 
-        So `t.T + 1` is a view of the result of `t + 1`.
+        `layouts` are the layouts of `sources`, broadcast to `shape`; None for a number. For example, `t.T + 1` is computed as `(t + 1).T`.
         """
         order = memory_order([x for x in layouts if x is not None]) if len(shape) > 1 else None
         if order is None:
@@ -457,7 +457,11 @@ _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater",
 
 
 def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
-    """Return the dtype that decides how Python numbers among the operands are converted: the highest dtype of the tensors."""
+    """Return the dtype that decides how Python numbers among the operands are converted: the highest dtype of the tensors.
+
+    Without tensors, the highest default dtype of the numbers counts, and for `where` only the two values do. An operation that computes
+    integers in floats gives float64. An operation with a real number beside complex ones (`number_and_float`) gives the dtype of a part.
+    """
     dtype: DType | None = None
     candidates = operands[1:] if op.name == "where" else operands
     for x in candidates:

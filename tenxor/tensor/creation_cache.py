@@ -95,7 +95,9 @@ class CreationFunctions:
         return result
 
     def _cache_template(self, key: CallKey | None, result: TensorBase) -> StepsTemplate | None:
-        """Cache the template of a pending result under `key`, and return the template; None if the result cannot be replayed."""
+        """Cache the template of a pending result under `key`, and return the template. Return None if `key` is None, or if the result
+        cannot be replayed.
+        """
         node, spec = result.storage.node, result.spec
         is_whole = not result.offset and spec.is_contiguous and spec.shape == node.shape and node.dtype is spec.dtype
         order: list[Node] = []

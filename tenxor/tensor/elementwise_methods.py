@@ -41,7 +41,7 @@ def _build_docstring(op: Op) -> str:
 
 
 def build_unary_method(name: str) -> Callable[[T], T]:
-    """Return the method of `Tensor` that applies a unary operation of the op table."""
+    """Return the method of `Tensor` that applies the unary operation `name` of the op table."""
     op = OPS[name]
 
     def method(self: Any) -> Any:
@@ -54,7 +54,7 @@ def build_unary_method(name: str) -> Callable[[T], T]:
 
 
 def build_binary_method(name: str) -> Callable[[T, Operand], T]:
-    """Return the method of `Tensor` that applies a binary operation of the op table."""
+    """Return the method of `Tensor` that applies the binary operation `name` of the op table."""
     op = OPS[name]
 
     def method(self: Any, other: Any) -> Any:
@@ -67,7 +67,7 @@ def build_binary_method(name: str) -> Callable[[T, Operand], T]:
 
 
 def _build_operator_methods(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Return the three methods behind a binary operator of Python: `x + y`, `number + x`, `x += y`."""
+    """Return the three methods behind the binary operator of the operation `name`, in this order: `x + y`, `number + x`, `x += y`."""
     op = OPS[name]
 
     def forward(self: Any, other: Any) -> Any:
@@ -226,8 +226,9 @@ class ElementwiseMethods(IndexingMethods):
         return self
 
     def _reject_operand(self, other: object, name: str, infix: str) -> Any:
-        """Return NotImplemented for an in-place operator, or raise DTypeError for a NumPy array of a subclass, whose operator would replace
-        the tensor.
+        """Return NotImplemented, the result of an in-place operator for the unsupported operand `other`.
+
+        Raise DTypeError for a NumPy array of a subclass: its own operator would replace the tensor by an array.
         """
         if isinstance(other, np.ndarray):
             class_name = type(other).__name__

@@ -264,7 +264,9 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return Selection(op, read, (indices,), (indices.layout,), (axis,))
 
     def _to_1d_indices(self, op: str, index: Any) -> Self:
-        """Return 1-D indices. A single index becomes a 1-D tensor of length 1. Raise ShapeError for more axes."""
+        """Return the indices `index` as a 1-D integer tensor; a single index gives length 1. Raise ShapeError for more axes, and BadIndex
+        for other dtypes.
+        """
         indices = self._to_index_tensor(op, index)
         if len(indices.layout.shape) > 1:
             raise ShapeError(f"{op}: index has shape {indices.layout.shape}; it must have one axis: use index.reshape(-1)")
@@ -307,7 +309,7 @@ def find_out_of_range(indices: Any, size: int) -> int | None:
 
 
 def to_index_array(op: str, indices: Any) -> Any:
-    """Return nested lists as a NumPy array. Raise BadIndex for ragged ones."""
+    """Return nested lists of indices, or an array, as a NumPy array. Raise BadIndex for ragged lists."""
     check_nesting(indices, op)
     if hasattr(indices, "_fields"):
         nested_lists.reject_result_tuples([indices], {type(indices)}, op)

@@ -168,7 +168,10 @@ def _find_split_axis(selection: Selection, size: int) -> int | None:
 
 
 def _slice_selection(selection: Selection, value: Any, axis: int, bounds: slice) -> tuple[Selection, Any]:
-    """Return a slice of a selection along an axis, with the values for it."""
+    """Return a slice of a selection along an axis, with the values for it.
+
+    `bounds` are the positions along `axis`. `value` is a tensor of the selection's shape, or a number, which is returned unchanged.
+    """
     key = (*[slice(None)] * axis, bounds)
     throughs = tuple([x.index(key) for x in selection.index_layouts])
     sliced = selection._replace(layout=selection.layout.index(key), index_layouts=throughs)

@@ -46,7 +46,9 @@ class OrthogonalIndexer(Generic[T]):
         self.tensor = tensor
 
     def _split_key(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
-        """Return whether an item of a key is traced, and the items; if so, as index arrays for every axis."""
+        """Return whether an item of the key is traced, and the items of the key. If one is traced, the items are index arrays for every
+        axis.
+        """
         items = self.tensor._key_items(key)
         if any(map(is_traced, items)):
             return True, traced_tensors.open_mesh(self.tensor.layout.shape, items)
@@ -320,14 +322,21 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return self._from_numpy(mask) if _is_boolean(mask) else None
 
     def _select_by_key(self, op: str, layout: Layout, key: Any) -> Selection:
-        """Return the selection by any key in a layout. A key without index arrays only changes the layout."""
+        """Return the selection by any key in `layout`, a layout of this storage. A key without index arrays only changes the layout.
+
+        Errors name the operation `op`.
+        """
         items = _normalize_items(self._key_items(key))
         if all(type(p) in _BASIC_TYPES for p in items):
             return Selection(op, layout.index(items), (), (), ())
         return self._select_at(op, layout, items)
 
     def _select_at(self, op: str, layout: Layout, items: tuple[Any, ...]) -> Selection:
-        """Return the selection by a key with index arrays in a layout."""
+        """Return the selection in `layout`, a layout of this storage, by a key with index arrays, whose items are normalized
+        (`_normalize_items`).
+
+        Raise IndexOutOfRange for too many indices, and BadIndex for index arrays of wrong shapes.
+        """
         if len(items) == 1 and not _is_boolean(items[0]) and layout.shape:
             return self._select(op, layout, (0,), (self._to_index_tensor(op, items[0]),), 0, (0,))
         if len(items) == 1 and items[0].ndim > 0 and layout.shape[: items[0].ndim] == items[0].shape:
@@ -388,7 +397,9 @@ def _normalize_items(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _find_element_read(node: Node) -> tuple[Node, Layout] | None:
-    """Return the source node and layout if a pending node is just an element of another node; otherwise None."""
+    """Return the source node and the layout of the element read, if a pending 0-d node is just an element of another node;
+    otherwise None.
+    """
     if node.op is _POSITIVE and node.shape == ():
         (source,), (layout,) = node.sources, node.layouts
         if type(source) is Node and layout is not None and source.dtype is node.dtype:

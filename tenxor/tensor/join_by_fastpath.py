@@ -30,7 +30,7 @@ COPY_TABLE_COLUMNS = 4  # columns of the table: the address of the spec, the des
 
 
 def should_copy_by_kernels(nbytes: int, count: int) -> bool:
-    """Return whether kernels should copy `count` pieces of `nbytes` bytes in total.
+    """Return whether kernels should copy `count` pieces of `nbytes` bytes in total, rather than a single call of the fast path or of NumPy.
 
     The pieces must be large on average, and either several threads can share the work, or a single call would take too long.
     """
@@ -99,7 +99,9 @@ def join_by_fast_path(
 def _join_equal_specs(
     copy_alike: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
 ) -> _T | None:
-    """Return a new tensor of contiguous pieces of equal spec, or None for large pieces or different specs."""
+    """Return a new tensor of contiguous pieces of equal spec, or None for pieces that are large, empty or of different specs, or if the
+    fast path declines.
+    """
     spec = pieces[0].spec
     if any([type(x) is not cls or x.spec is not spec for x in (*pieces[1:2], pieces[-1])]):
         return None

@@ -105,7 +105,9 @@ def _join_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | Non
 
 
 def _find_offsets(tensors: Sequence[TensorBase]) -> list[int] | None:
-    """Return the offsets of tensors that differ only in their offset in a single storage in memory; None for different tensors."""
+    """Return the offsets of tensors that differ only in their offset in a single storage in memory. Return None for different or pending
+    tensors.
+    """
     first_tensor = tensors[0]
     storage, dtype = first_tensor.storage, first_tensor.dtype
     shape, strides = first_tensor.layout.shape, first_tensor.layout.strides
@@ -141,7 +143,7 @@ def _copy_from_offsets(offsets: list[int], piece: TensorBase, result: _JoinBuffe
 
 
 def _copy_from_blocks(blocks: list[Any], layout: Layout, result: _JoinBuffer) -> None:
-    """Copy pieces into the result, given their memory blocks of equal size."""
+    """Copy pieces into the result, given their memory blocks of equal size and the layout of each piece in its block."""
     dtype, block = result.dtype, len(blocks[0])
     step = max(1, CHUNK_BYTES // block)
     offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]

@@ -59,8 +59,9 @@ def is_single_tape_step(pieces: Sequence[Piece]) -> bool:
 
 
 def join_as_tape_step(pieces: Sequence[Piece], make: Callable[[], _T], find_layouts: Callable[[_T], Sequence[Layout]]) -> _T:
-    """Return the tensor that `make` joins of pieces, recorded on the tape as a single step. `find_layouts` returns the layouts
-    of the pieces in the result.
+    """Return `make()`, a tensor joined of the pieces, recorded on the tape as a single step.
+
+    `find_layouts(result)` returns the layout of each piece in the result.
     """
     with disable_tape():
         result = make()
@@ -90,7 +91,7 @@ def _layouts_of_shapes(shapes: tuple[Shape, ...], axis: int | None, result_layou
 
 
 def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
-    """Return whether kernels should write the pieces of a result of `nbytes` bytes when it is evaluated."""
+    """Return whether kernels should write the pieces of a result of `nbytes` bytes when it is evaluated, rather than a copy at the call."""
     if is_join_on_tape(pieces):
         return True
     if should_copy_by_kernels(nbytes, len(pieces)):
@@ -101,10 +102,11 @@ def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
 
 
 def join_fast(cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False) -> _T | None:
-    """Return the joined pieces, or None if no fast method applies.
+    """Return the joined pieces as a new tensor of class `cls`, or None if no fast method applies.
 
-    Methods besides `join_equal_pieces` join contiguous tensors along their first axis, and arrays. They promote dtypes, and allow different
-    sizes along the axis.
+    The pieces are joined along `axis`, along a new axis if `stacked`, or flattened for None. `types` is the set of their types. Methods
+    besides `join_equal_pieces` join contiguous tensors along their first axis, and arrays. They promote dtypes, and allow different sizes
+    along the axis.
     """
     if types == {cls}:
         result: _T | None = join_by_fast_path(cls, op, pieces, axis, stacked=stacked, mixed_dtypes=True)
@@ -123,8 +125,9 @@ def join_fast(cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], a
 
 
 def _evaluate_pending(tensors: Sequence[TensorBase]) -> bool:
-    """Evaluate the pending tensors among many, and return True; return False without pending ones, or if kernels should write them into
-    their places.
+    """Compute the pending tensors among `tensors`, and return True. Return False, computing nothing, if none is pending.
+
+    Also return False if a pending tensor is large or the join is on the tape: then kernels write the pieces into their places.
     """
     pending_nodes = [t.storage.node for t in tensors if t.storage.node.buffer is None]
     if not pending_nodes or max([node.recipe.nbytes for node in pending_nodes]) >= PARALLEL_COPY_BYTES or is_join_on_tape(tensors):
@@ -238,7 +241,9 @@ def join_lazily(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | Non
 
 
 def _write_pieces(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[PieceCopy], shape: Shape, dtype: DType) -> _T:
-    """Return a new pending tensor of writes: each move reads a tensor through a layout and writes through another layout."""
+    """Return a new pending tensor of the shape `shape`, made of writes: each of `moves` reads a tensor through a layout and writes through
+    another layout.
+    """
     result: Any = cls._from_node(Node.of(EMPTY, shape, dtype))
     for k, read, target in moves:
         result._view(target)._write(tensors[k]._view(read), op)
@@ -246,9 +251,10 @@ def _write_pieces(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterabl
 
 
 def copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shape: Shape) -> _T:
-    """Return a new tensor of this shape, filled with boxes of `x`. Large boxes are written by kernels when the result is evaluated.
+    """Return a new tensor of the shape `shape`, filled with regions of `x`. Large regions are written by kernels when the result is
+    evaluated.
 
-    Each move has the layout of a box in `x` and the layout of the box in the result.
+    Each of `moves` has the layout of a region of `x` and the layout of its place in the result. The places must cover the result.
     """
     check_element_count(op, shape)
     if not is_single_tape_step([x]):
@@ -258,7 +264,7 @@ def copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shap
 
 
 def _copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shape: Shape) -> _T:
-    """Return the result of `copy_regions`: pending if the boxes are large or `x` is on the tape, otherwise copied now."""
+    """Return the result of `copy_regions`: pending if the regions are large or `x` is on the tape, otherwise copied now."""
     nbytes = prod(shape) * x.dtype.itemsize
     if is_join_on_tape([x]) or should_copy_by_kernels(nbytes, len(moves)):
         return _write_pieces(cls, op, [x], moves, shape, x.dtype)

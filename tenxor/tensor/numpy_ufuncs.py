@@ -66,13 +66,16 @@ def apply_ufunc(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: 
 
 
 def _overrides_ufuncs(x: Any) -> bool:
-    """Return whether `x` is of another class that overrides ufuncs."""
+    """Return whether `x` is neither a tensor nor an ordinary array, and its class overrides ufuncs."""
     override = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
     return override is not np.ndarray.__array_ufunc__ and not isinstance(x, TensorBase)
 
 
 def to_numpy_arguments(x: Any) -> Any:
-    """Return arguments with arrays in place of tensors: over the same memory, or read-only copies where NumPy cannot share it."""
+    """Return arguments with arrays in place of tensors, also in lists, tuples and dicts.
+
+    The arrays are over the same memory, or read-only copies where NumPy cannot share it.
+    """
     if isinstance(x, TensorBase):
         return x.__array__()  # type: ignore[attr-defined]  # what np.asarray finds after it has asked for other protocols
     if type(x) in (list, tuple):
@@ -83,7 +86,9 @@ def to_numpy_arguments(x: Any) -> Any:
 
 
 def _find_function(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
-    """Return our function for a ufunc, or None."""
+    """Return our function for a ufunc of NumPy, or None if there is no counterpart. A function once found is kept in
+    `FUNCTION_OF_UFUNC`.
+    """
     cached = FUNCTION_OF_UFUNC.get(ufunc)
     if cached is not None:
         return cached
@@ -145,7 +150,7 @@ def _compute_by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...],
 
 
 def _to_booleans(name: str, t: Any) -> Any:
-    """Return the operand of a logical reduction as booleans: for a single element, the operation would not be applied."""
+    """Return `t` as booleans if `name` is a logical ufunc, else `t` itself. The reduction of a single element would not convert it."""
     return t != 0 if name.startswith("logical_") and t.dtype.kind != "bool" else t
 
 
@@ -193,13 +198,17 @@ def _accumulate(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ..
 
 
 def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.outer` for two arrays."""
+    """Return the result of `ufunc.outer` for two arrays, or write it into `out` as `_call` does."""
     a, b = [tx.asarray(x) for x in inputs]
     return _call(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
 
 
 def _apply_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
-    """Apply `ufunc.at` in place: a scatter for the operations of `_AT_REDUCTIONS`, otherwise NumPy on the same memory."""
+    """Apply `ufunc.at` in place to `inputs`: a tensor or array, the key, and the values if the ufunc takes any.
+
+    The operations of `_AT_REDUCTIONS` are a scatter; NumPy applies others to the same memory. Raise ArgumentError if NumPy cannot write
+    through the view.
+    """
     t, key, *values = inputs
     name = f"np.{ufunc.__name__}.at"
     if isinstance(t, TensorBase) and ufunc.__name__ in _AT_REDUCTIONS and len(values) == 1:

@@ -86,7 +86,7 @@ class ProtocolMethods(GradientMethods):
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Return the tensor for pickle, with the elements in row-major order.
+        """Return the function and the arguments from which pickle restores the tensor, with the elements in row-major order.
 
         Large tensors are pickled in pieces. From protocol 5 on, the memory itself may travel out of band. A leaf that requires a gradient
         still requires one after unpickling.
@@ -134,7 +134,10 @@ class ProtocolMethods(GradientMethods):
         return self._traced_text() or show.format_repr(self)
 
     def _traced_text(self) -> str | None:
-        """Return the text of a tensor without values in a traced function; None for a tensor with values."""
+        """Return the text of a tensor without values in a traced function; None for a tensor with values.
+
+        Raise AttributeError if the tensor is not initialized.
+        """
         if not is_initialized(self):
             raise AttributeError(UNINITIALIZED)
         if is_traced(self):

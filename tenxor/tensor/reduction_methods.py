@@ -30,7 +30,10 @@ _scan_operation = register("scans", "a running reduction, by axis and reduction"
 
 
 def _find_memory_order(layout: Layout, kept_axes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the memory order of some axes of a layout, or None if they are in row-major order. A result is stored in the same order."""
+    """Return the axes `kept_axes` from the largest stride to the smallest, as indices in `kept_axes`. A result is stored in the same order.
+
+    Return None if the axes are in this order already, or if `layout` has no strides (`memory_order`).
+    """
     if layout.base is not None or layout.tables is not None:
         return None
     steps = [abs(layout.strides[axis]) for axis in kept_axes]
@@ -61,7 +64,10 @@ class ReductionMethods(ElementwiseMethods):
         return result
 
     def _reduce_uncached(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> tuple[Self, Recipe]:
-        """Return the pending tensor of a reduction, without the cache of result templates, and its recipe."""
+        """Return the pending tensor of a reduction, without the cache of result templates, and its recipe.
+
+        Raise DTypeError or AxisError, and ShapeError for an axis of size 0 if the reduction has no value for no elements.
+        """
         reduction.check_dtype(op, self.dtype)
         layout = self.layout
         shape = layout.shape
@@ -403,8 +409,8 @@ class ReductionMethods(ElementwiseMethods):
     def _correct_rounded_mean(self, distance_sums: Self, count: int | Self) -> Self:
         """Return the sums of squared distances from the exact mean; this tensor holds the sums of squared distances from a rounded mean.
 
-        `distance_sums` are the sums of the distances, 0 in exact arithmetic. The correction is `distance_sums ** 2 / count` (the corrected
-        two-pass algorithm).
+        `distance_sums` are the sums of the distances, 0 in exact arithmetic, and `count` is the number of elements of a sum. The correction
+        is `distance_sums ** 2 / count` (the corrected two-pass algorithm).
 
         T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
         """
@@ -443,8 +449,10 @@ class ReductionMethods(ElementwiseMethods):
     # Cumulative reductions
 
     def _cumulate(self, reduction_like: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
-        """Return a cumulative reduction along an axis, or of the flattened tensor for None. `reduction_like` is a reduction or the name
-        of one.
+        """Return a pending cumulative reduction along an axis, or of the flattened tensor for None.
+
+        `reduction_like` is a reduction or the name of one. With `dtype`, the elements are first cast to this dtype, and so is the result.
+        `op` is for messages.
         """
         t = self._cast_or_self(dtype)
         if axis is None:

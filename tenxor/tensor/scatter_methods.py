@@ -424,7 +424,10 @@ class ScatterMethods(IndexingMethods):
     # Implementation
 
     def _select_rows(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> Selection:
-        """Return the selection of indices along an axis. Raise ArgumentError if the axis, the indices or the values are missing."""
+        """Return the selection of indices along an axis of `layout`, a layout of this storage. The indices may have any shape.
+
+        Raise ArgumentError if the axis, the indices or the values are missing.
+        """
         axis = self._check_axis(op, axis, index, values)
         return self._select(op, layout, (axis,), (self._to_index_tensor(op, index),), axis, (axis,))
 
@@ -447,8 +450,9 @@ class ScatterMethods(IndexingMethods):
         return selection, value._view(value.layout.index(tuple([slice(0, n) for n in shape])))
 
     def _select_slices(self, op: str, layout: Layout, axis: Any, index: Any, source: Any) -> tuple[Selection, Any]:
-        """Return the selection of a 1-D index along an axis, with the slices for it. The slices must have exactly the shape of the
-        selection.
+        """Return the selection of a 1-D index along an axis, with the slices `source` as a tensor or number.
+
+        Raise ShapeError unless the slices have exactly the shape of the selection.
         """
         axis = self._check_axis(op, axis, index, source)
         indices, value = self._to_1d_indices(op, index), self._to_operand(source, op)
@@ -514,7 +518,10 @@ class ScatterMethods(IndexingMethods):
 
 
 def _parse_scatter_reduce(op: str, reduce: str | None) -> str | None:
-    """Return the reduction for the argument `reduce` of `scatter`, or None if it is None."""
+    """Return the name of the reduction, "sum" or "prod", for the argument `reduce` of `scatter`, "add" or "multiply". Return None for None.
+
+    Raise ArgumentError for another value.
+    """
     return None if reduce is None else {"add": "sum", "multiply": "prod"}[check_choice(op, "reduce", reduce, "add", "multiply")]
 
 

@@ -551,7 +551,7 @@ def _reverse_axes(layout: Layout) -> Layout:
 
 
 def _check_view_size(op: str, layout: Layout) -> Layout:
-    """Return a layout with repeated elements. Raise ShapeError if its positions cannot be counted in 64 bits."""
+    """Return `layout`, a layout with repeated elements, unchanged. Raise ShapeError if its positions cannot be counted in 64 bits."""
     if layout.size > MAX_VIEW_ELEMENTS:
         raise ShapeError(
             f"{op}: a view of shape {layout.shape} would have {format_integer(layout.size)} positions, more than can be counted in"
@@ -561,7 +561,10 @@ def _check_view_size(op: str, layout: Layout) -> Layout:
 
 
 def reinterpreted_layout(layout: Layout, old: DType, new: DType) -> Layout:
-    """Return the layout of the same bytes as elements of another dtype. Raise ShapeError if this is impossible."""
+    """Return the layout of the same bytes as elements of another dtype, where only the last axis changes its size.
+
+    Raise ShapeError if elements of different size are not next to one another along this axis, or do not divide into elements of `new`.
+    """
     if old.itemsize == new.itemsize:
         return layout
     # without elements there is no distance between them

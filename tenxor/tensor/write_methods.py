@@ -145,7 +145,7 @@ class WriteMethods(TensorBase):
             raise
 
     def _build_replacement(self, value: TensorBase | Scalar, source_layout: Layout | None) -> Node:
-        """Return the node of the storage after a write of the whole storage."""
+        """Return the node of the storage after a write of the whole storage. The arguments are the results of `_resolve_source`."""
         layout, dtype = self.layout, self.dtype
         shape = layout.shape
         if type(value) is Scalar:
@@ -236,7 +236,9 @@ class WriteMethods(TensorBase):
         return source, source_layout
 
     def _move_to_new_buffer(self) -> Buffer:
-        """Copy the content of the storage, already in memory, to a separate buffer, and return this buffer."""
+        """Copy the content of the storage, already in memory, to a new buffer, which becomes the buffer of the storage. Return the new
+        buffer.
+        """
         node = self.storage.node
         shared_buffer = node.buffer
         assert shared_buffer is not None
@@ -248,18 +250,21 @@ class WriteMethods(TensorBase):
         return new_buffer
 
     def _latest_node(self) -> Node:
-        """Return the node just written, in its own dtype."""
+        """Return the node of the last write, below the reinterpretation that `_set_node` may have added."""
         node = self.storage.node
         return node.sources[0] if node.op is REINTERPRET else node  # type: ignore[return-value]
 
     def _restore(self, old_node: Node | None) -> None:
-        """Restore the old node, if it still exists, after the evaluation of the write has failed."""
+        """Make `old_node` the node of the storage again, after the evaluation of a write has failed.
+
+        Do nothing if `old_node` is None, or if the new node was computed or its computation has begun.
+        """
         new_node = self._latest_node()
         if old_node is not None and new_node.buffer is None and new_node.op is not UNFINISHED:
             self._set_node(old_node)
 
     def _set_node(self, node: Node) -> None:
-        """Store a node of this dtype in the storage."""
+        """Make `node`, a node of this dtype, the node of the storage. It is reinterpreted if the storage has another dtype."""
         if (observer := upcalls.node_observer) is not None:
             observer.observe_node(node)
         storage = self.storage
@@ -294,12 +299,15 @@ def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layou
 
 
 def _operand_reads(node: Node) -> list[tuple[Node, Layout]]:
-    """Return the source nodes of a node, with the layouts to read them."""
+    """Return pairs of a source node and the layout through which `node` reads it. Numbers are left out."""
     return [(s, x) for s, x in zip(node.sources, node.layouts, strict=True) if type(s) is Node and x is not None]
 
 
 def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
-    """Return a value's layout, broadcast to the shape written to. As in NumPy, it may have extra leading axes of size 1."""
+    """Return the layout of a value, broadcast to the shape written to. As in NumPy, the value may have extra leading axes of size 1.
+
+    Raise ShapeError, in the name of the operation `op`, if the shapes do not fit.
+    """
     if layout.shape == shape:
         return layout
     extra_ndim = len(layout.shape) - len(shape)
