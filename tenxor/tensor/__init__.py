@@ -61,6 +61,7 @@ class Tensor(  # the families of methods; the bases of a family are the families
     __slots__ = ()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return the module `tenxor`, as the array API standard demands. Raise ArgumentError for an unknown version of the standard."""
         if api_version not in (None, *API_VERSIONS):
             raise ArgumentError(f"__array_namespace__: there is no version {api_version!r} here; there are {', '.join(API_VERSIONS)}")
         return self._namespace()

@@ -439,7 +439,8 @@ class ElementwiseMethods(IndexingMethods):
     def copy(self) -> Self:
         """Return a new tensor with the same elements and a separate storage. Derivatives flow through the copy.
 
-        If this tensor is its whole storage, memory is copied only when either tensor is written to. Otherwise the result is contiguous.
+        If this tensor is its whole storage in row-major order, memory is copied only when either tensor is written to. Otherwise the result
+        is a contiguous copy.
 
         >>> import tenxor as tx
         >>> x = tx.zeros(2)

@@ -191,6 +191,7 @@ class ProtocolMethods(GradientMethods):
         return show.to_string(self, dims, fmt, edge, threshold, width)
 
     def _repr_html_(self) -> str:
+        """Return the tensor as HTML, for notebooks."""
         from .. import show
 
         return show.repr_html(self)

@@ -94,7 +94,10 @@ class WriteMethods(TensorBase):
             )
 
     def _prepare_shared_buffer(self) -> bool:
-        """Return whether this storage's buffer is externally shared and writable. A read-only buffer is first replaced by a copy."""
+        """Return whether this storage's buffer is externally shared and writable.
+
+        A buffer that is externally shared but read-only is first replaced by a copy; then the result is False.
+        """
         storage = self.storage
         if not is_externally_shared(storage.node):
             return False
@@ -125,8 +128,8 @@ class WriteMethods(TensorBase):
     def _replace(self, value: TensorBase | Scalar, source_layout: Layout | None) -> None:
         """Write the whole storage: store a new node and drop the old node. The arguments are the results of `_resolve_source`.
 
-        If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
-        node, the old node may be freed already; then the write stays pending, and can be repeated.
+        If a result that must be evaluated at once raises one of `EVALUATION_ERRORS`, such as MemoryError, the old node is restored. If the
+        recipe does not read the old node, the old node may be freed already; then the write stays pending, and can be repeated.
         """
         new_node = self._build_replacement(value, source_layout)
         if (
@@ -169,7 +172,8 @@ class WriteMethods(TensorBase):
         """Write elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory.
 
         `value` and `source_layout` are the results of `_resolve_source`, and `is_shared` is the result of `_prepare_shared_buffer`.
-        `consume_value` promises not to read the value afterwards. If memory is exhausted, the old node is restored.
+        `consume_value` promises not to read the value afterwards. If the evaluation raises one of `EVALUATION_ERRORS`, the old node is
+        restored.
         """
         storage = self.storage
         operands = (value,) if targets is None else (value, *targets.indices)
