@@ -159,7 +159,7 @@ def _slide_in_phases(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int
 
 
 def _merge_phases(layout: Layout, values: NodeView, ends: Sequence[tuple[int, int, int]]) -> tuple[Layout, DeferredTerm] | None:
-    """Merge axes split into phases, and drop the padding; return the new layout and values, or None if the axes are not adjacent.
+    """Merge axes split into phases, and drop the padding. Return the new layout and values, or None if the axes to merge are not adjacent.
 
     `values` is the cotangent read through `layout`. Each of `ends` gives the stride of a phase axis, the number of phases, and the number
     of padded elements to drop at the end.

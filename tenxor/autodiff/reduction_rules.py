@@ -287,10 +287,10 @@ def _real_linear_parts(value_at_1: NodeView, value_at_1j: NodeView) -> tuple[Nod
 class StepDerivatives(NamedTuple):
     """The derivatives of a reduction step, which maps the state before and an element to the new state.
 
-    `initial_state` is the initial state, or None if the first element is the initial state. `by_state` computes the derivative by the
-    state before. `by_state_imaginary`, for complex states, is the cotangent of the state before for the cotangent 1j. `by_element`
-    computes the element's cotangent from the state before, the element and the new state's cotangent. `of_element` computes the new
-    state's tangent from the state before, the element and the element's tangent. None stands for 0.
+    `initial_state` is the initial state, or None if the first element is the initial state. The operations read three values: 0 is the
+    state before, 1 the element, and 2 as follows. `by_state` computes the derivative by the state before. `by_state_imaginary`, for complex
+    states, is the cotangent of the state before for the cotangent 1j. `by_element` computes the element's cotangent, where value 2 is the
+    new state's cotangent. `of_element` computes the new state's tangent, where value 2 is the element's tangent. None stands for 0.
     """
 
     initial_state: Number | None

@@ -27,7 +27,10 @@ _RULES: dict[object, GradRule] = {
 
 
 def _find_rule(op: Any) -> GradRule | None:
-    """Return the rule for the operation `op`: the rule of its kind, or the operation's own, `op.rule`; None if no rule exists."""
+    """Return the rule for the operation `op`, or None if it has no rule.
+
+    The rule belongs to the kind of the operation (`_RULES`), or is the operation's own, `op.rule`.
+    """
     rule: GradRule | None = _RULES.get(op if type(op) is SpecialOp else type(op)) or getattr(op, "rule", None)
     return rule
 

@@ -309,11 +309,12 @@ class ConversionMethods(WriteMethods):
         return DLPACK_CPU
 
     def _to_operand(self, value: Any, op: str, *, is_operator: bool = False) -> Any:
-        """Return an operand as a tensor or a Python number. NumPy arrays and scalars, and nested lists, become tensors.
+        """Return `value` as a tensor or a Python number, for the operation `op`. NumPy arrays and scalars, and nested lists, become
+        tensors.
 
-        Raise DTypeError for further objects. An operator (`is_operator`) returns NotImplemented instead, so that the object's own
-        operator is tried; for arrays of other libraries it raises, since Python would call them unequal. For NumPy subclasses, like
-        masked arrays, it returns NotImplemented.
+        Raise DTypeError for further objects. An operator (`is_operator`) returns NotImplemented instead, so that the object's own operator
+        is tried. It does so for NumPy subclasses, like masked arrays, too. For arrays of other libraries, an operator raises as well, since
+        Python would call them unequal.
         """
         if isinstance(value, TensorBase) or type(value) in _NUMBER_TYPES:
             return value

@@ -29,10 +29,9 @@ class GradientMethods(ElementwiseMethods):
 
     @property
     def requires_grad(self) -> bool:
-        """True if gradients flow through this tensor: if this tensor is a leaf, or computed from leaves. Can be set, as by
-        `requires_grad_`.
+        """True if gradients flow through this tensor. Can be set, as by `requires_grad_`.
 
-        Also true for a tensor computed from an argument of a traced function.
+        This holds for a leaf, for a tensor computed from leaves, and for a tensor computed from an argument of a traced function.
         """
         return self._is_on_tape()
 

@@ -221,8 +221,9 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return whether any element over `axis` is true (not zero), as a new bool tensor: False without elements. See `tx.any`. The
-        arguments are as in `sum`.
+        """Return whether any element over `axis` is true (not zero), as a new bool tensor. See `tx.any`.
+
+        Without elements the result is False. The arguments are as in `sum`.
         """
         return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
 
@@ -238,15 +239,17 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return whether all elements over `axis` are true (not zero), as a new bool tensor: True without elements. See `tx.all`. The
-        arguments are as in `sum`.
+        """Return whether all elements over `axis` are true (not zero), as a new bool tensor. See `tx.all`.
+
+        Without elements the result is True. The arguments are as in `sum`.
         """
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
 
     @argument_aliases
     def count_nonzero(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
-        """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`. The arguments are as
-        in `sum`.
+        """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`.
+
+        The arguments are as in `sum`.
         """
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
 
@@ -433,8 +436,9 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the standard deviation over `axis`, the square root of `var`, as a real tensor. See `tx.std`. The arguments and errors are
-        as in `var`.
+        """Return the standard deviation over `axis`, the square root of `var`, as a real tensor. See `tx.std`.
+
+        The arguments and errors are as in `var`.
         """
         variance, result = self._variance("std", axis, correction, keepdims, mean)
         return variance._compute(OPS["deviation"], variance)._cast_or_self(result)

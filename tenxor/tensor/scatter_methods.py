@@ -152,8 +152,9 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         alpha: Operand = 1,
     ) -> Self:
-        """Add `alpha * source` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
-        `index_add`.
+        """Add `alpha * source` at indices along an axis, in place, and return this tensor. See `tx.index_add`.
+
+        The arguments and errors are as in `index_add`.
         """
         selection = self._select_rows("index_add_", self.layout, axis, index, source)
         self._scatter("index_add_", selection, self._scale_source("index_add_", source, alpha), "sum")
@@ -202,8 +203,9 @@ class ScatterMethods(IndexingMethods):
     def index_copy_(
         self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Write the slices of `source` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
-        `index_copy`.
+        """Write the slices of `source` at indices along an axis, in place, and return this tensor. See `tx.index_copy`.
+
+        The arguments and errors are as in `index_copy`.
         """
         selection, value = self._select_slices("index_copy_", self.layout, axis, index, source)
         self._scatter("index_copy_", selection, value)
@@ -271,10 +273,10 @@ class ScatterMethods(IndexingMethods):
         value: Operand | None = None,
         reduce: str | None = None,
     ) -> Self:
-        """Write the elements of `src` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
-        `scatter`.
+        """Write the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter`.
 
-        Without `reduce`, a view with an element at several positions raises ReadOnlyError, unless a single number is written.
+        The arguments and errors are as in `scatter`. Without `reduce`, a view with an element at several positions raises ReadOnlyError,
+        unless a single number is written.
         """
         selection, values = self._select_for_scatter("scatter_", self.layout, axis, index, src)
         self._scatter("scatter_", selection, values, _parse_scatter_reduce("scatter_", reduce))
@@ -299,8 +301,9 @@ class ScatterMethods(IndexingMethods):
     def scatter_add_(
         self, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Add the elements of `src` at indices along an axis, in place, and return this tensor. The arguments and errors are as in
-        `scatter_add`.
+        """Add the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter_add`.
+
+        The arguments and errors are as in `scatter_add`.
         """
         selection, value = self._select_for_scatter("scatter_add_", self.layout, axis, index, src)
         self._scatter("scatter_add_", selection, value, "sum")
@@ -367,8 +370,9 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         include_self: bool = True,
     ) -> Self:
-        """Reduce each element with the elements of `src` for it, in place, and return this tensor. The arguments and errors are as in
-        `scatter_reduce`.
+        """Reduce each element with the elements of `src` for it, in place, and return this tensor. See `tx.scatter_reduce`.
+
+        The arguments and errors are as in `scatter_reduce`.
         """
         name = _parse_reduce("scatter_reduce_", reduce)
         if check_flag("include_self", include_self) and name != "mean":
