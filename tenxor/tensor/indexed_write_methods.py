@@ -124,8 +124,8 @@ class IndexedWriteMethods(WriteMethods):
     def _check_indices(self, selection: Selection, *, any_count: bool, pending: bool) -> bool:
         """Return whether the indices are known to be in range. Raise IndexOutOfRange for an index found out of range.
 
-        Few indices in memory are always checked. `any_count` extends the check to any number in memory, `pending` to pending indices.
-        Traced indices have no values: the kernel checks the indices of the batch.
+        Few indices in memory are always checked, and so are the indices of an empty selection. `any_count` extends the check to any number
+        in memory, `pending` to pending indices. Traced indices have no values: the kernel checks the indices of the batch.
         """
         if selection.is_in_range:
             return True
@@ -158,7 +158,7 @@ def _describe_write(selection: Selection, reduction: Reduction | None, in_range:
 def _find_split_axis(selection: Selection, size: int) -> int | None:
     """Return the longest axis along which the target elements do not change, if there are very many values for each of the `size` elements.
 
-    Return None without a broadcast axis, for fewer values, and if the target is a view chain or has offset tables.
+    Return None without such an axis of enough positions, for fewer values, and if the target is a view chain or has offset tables.
     """
     layout, shape = selection.layout, selection.shape
     if layout.base is not None or layout.tables is not None or prod(shape) < max(MIN_SPLIT_VALUES, MIN_VALUES_PER_ELEMENT * size):

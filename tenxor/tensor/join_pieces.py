@@ -299,7 +299,10 @@ def _piece_copies(layouts: Iterable[Layout], axis: int | None, result_layout: La
 
 
 def _copy_pieces(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:
-    """Copy the pieces into the 1-D array `out`, joined along their axis `axis`, along a new last axis, or flattened for None."""
+    """Copy the elements of the pieces, computed already, into the 1-D array `out`, cast to `dtype`.
+
+    The pieces are joined along their axis `axis`, along a new last axis if `axis` is the number of their axes, or flattened for None.
+    """
     inner: Shape = ()  # further axes of the result, beyond those of the pieces
     leading: tuple[slice, ...] = ()
     if axis is not None:

@@ -21,8 +21,7 @@ MAX_SELECTED_ELEMENTS = 1 << 14  # elements that are read or written
 def view_as_numpy(x: TensorBase) -> Array | None:
     """Return a NumPy view of a tensor's memory, or None.
 
-    None is returned for a pending tensor, an externally shared buffer, a tensor with a tape node, a gathered layout, a view chain, and
-    bfloat16.
+    None stands for a pending tensor, an externally shared buffer, a tensor with a tape node, a gathered layout, a view chain, and bfloat16.
     """
     node, layout, dtype = x.storage.node, x.layout, x.dtype
     buffer = node.buffer
