@@ -36,12 +36,14 @@ def run_backward_pass(
     on_cotangent: CotangentCallback,
     on_visited: VisitedCallback,
 ) -> None:
-    """Run the backward pass over `graph`, starting with the cotangents in `cotangent_lists`. Visited tape nodes are removed from
-    `cotangent_lists` and `graph.result_nodes`.
+    """Run the backward pass over `graph`, newest tape node first, starting with the cotangents in `cotangent_lists`.
 
-    `on_cotangent(tape_node, g)` is called with the cotangent of each tape node in `wanted`, and returns the cotangent to continue with. The
-    returned value matters only for tape nodes with hooks, which are visited alone. `on_visited(segment)` is called once the cotangents of
-    the sources of a segment are known. Partial cotangents of tape nodes outside `graph` stay in `cotangent_lists`.
+    `cotangent_lists` maps a tape node to a list of partial cotangents. Visited tape nodes are removed from `cotangent_lists` and
+    `graph.result_nodes`. Partial cotangents of tape nodes outside `graph.order` stay in `cotangent_lists`.
+
+    `on_cotangent(tape_node, g)` is called with the total cotangent of each tape node in `wanted`, and returns the cotangent to continue
+    with. The returned value matters only for tape nodes with hooks, each visited alone. `on_visited(segment)` is called after each segment,
+    once the cotangents of the sources are known.
     """
     uncomputed: list[Node] = []  # cotangents passed to `on_cotangent`, maybe still pending
 
@@ -67,10 +69,10 @@ def run_backward_pass(
 
 
 def _compute_pending(cotangent_lists: CotangentLists, uncomputed: list[Node]) -> None:
-    """Replace the partial cotangents of each tape node in `cotangent_lists` by their sum, in place. Compute the sums and the nodes in
-    `uncomputed`, and clear `uncomputed`.
+    """Compute the nodes in `uncomputed`, and the total cotangent of each tape node in `cotangent_lists`, so that inputs can be freed.
 
-    So inputs can be freed. Nothing is computed if a node is traced.
+    Each list in `cotangent_lists` is replaced, in place, by a list of the total alone, and `uncomputed` is cleared. If a node is traced,
+    the totals stay pending.
     """
     for tape_node, cotangents in cotangent_lists.items():
         total_so_far = replay_sum(combine_matmuls(cotangents), tape_node.recipe)
@@ -85,7 +87,7 @@ def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
     """Yield the tape nodes in `graph.nodes_to_visit`, newest first, in segments of at most `MAX_SEGMENT_NODES` tape nodes to be replayed.
 
     A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),
-    every tape node is.
+    every tape node is. The remaining tape nodes of `graph.order` are skipped, and removed from `graph.result_nodes`.
     """
     segment: list[TapeNode] = []
     depends = graph.nodes_to_visit
@@ -112,11 +114,11 @@ def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
 def _visit_node(
     tape_node: TapeNode, cotangent_lists: CotangentLists, graph: TapeGraph, wanted: Collection[TapeNode], on_cotangent: CotangentCallback
 ) -> None:
-    """Visit a tape node: add up its cotangents, pass the sum to `on_cotangent` if the tape node is in `wanted`, and append the sources'
-    cotangents to `cotangent_lists`.
+    """Visit a tape node: add up the cotangents, pass the total to `on_cotangent` if the tape node is in `wanted`, and append the cotangents
+    of the sources to `cotangent_lists`.
 
-    The lists hold the partial cotangents so far by tape node; that of `tape_node` is removed. Only sources in `graph.nodes_to_visit`
-    get a cotangent.
+    `cotangent_lists` maps tape nodes to partial cotangents; the entry of `tape_node` must exist, and is removed. `on_cotangent` returns the
+    cotangent to continue with. Only sources in `graph.nodes_to_visit` get a cotangent.
     """
     g = replay_sum(combine_matmuls(cotangent_lists.pop(tape_node)), tape_node.recipe)
     if tape_node in wanted:
@@ -139,9 +141,9 @@ def _visit_segment(
 ) -> None:
     """Visit the tape nodes `segment`, newest first, replaying the recorded computation of an equal segment if possible.
 
-    `cotangent_lists` holds the partial cotangents so far by tape node: those of the segment are removed, and those of its outer sources
-    appended. Only sources in `graph.nodes_to_visit` get a cotangent. `on_cotangent(tape_node, g)` is called with the cotangent of each tape
-    node in `wanted`; the result of `on_cotangent` is ignored.
+    `cotangent_lists` maps tape nodes to partial cotangents: entries of the segment are removed, and cotangents of outer sources appended.
+    Without an entry of the segment, nothing is done. Only sources in `graph.nodes_to_visit` get a cotangent. `on_cotangent(tape_node, g)`
+    is called with the total cotangent of each tape node in `wanted`; the result of `on_cotangent` is ignored.
     """
     arrived = [
         (tape_node, cotangent)
@@ -154,7 +156,7 @@ def _visit_segment(
     outline = SegmentSignature("back", segment, arrived, graph, wanted)
 
     def compute(placeholders: Sequence[SegmentInput], numbers: SymbolicSizes | None = None) -> list[tuple[int, Cotangent]]:
-        """Return (k, cotangent of tape node k of the segment) for those in `wanted`, and (~k, partial cotangent of outer tape node k).
+        """Return (k, cotangent of tape node k of the segment) for tape nodes in `wanted`, and (~k, partial cotangent of outer tape node k).
 
         `placeholders` replace the inputs of the segment. `numbers` maps numbers to symbolic sizes, if given.
         """

@@ -80,7 +80,7 @@ def _replay_batch(key: Hashable, inputs: Sequence[Node | Scalar], make: BatchCom
 
 
 def _copy_shared(inputs: Iterable[Node | Scalar]) -> dict[int, Node]:
-    """Return copies of those `inputs` that are nodes in externally shared memory, by the `id` of the node.
+    """Return copies of the nodes among `inputs` that are in externally shared memory, as a dict from the `id` of a node to the copy.
 
     Pending nodes must not read such memory.
     """
@@ -128,7 +128,8 @@ class _BatchSignature:
         """Compute the batch of each root, the values for every batch element, from `placeholders` that stand for `inputs` in the same
         order.
 
-        Return pairs of a root's index and batch, for the roots that depend on the batch.
+        Return pairs of a root's index and batch, for the roots that depend on the batch. A batch is a pending view with the batch axis
+        first.
         """
         batch_of: dict[Node, Node] = dict(zip(self.batches, placeholders, strict=False))  # type: ignore[arg-type]
         instead = {x: placeholders[~number] for x, number in self._number_of.items() if number < 0}
@@ -171,8 +172,8 @@ def _can_batch_last(order: Sequence[Node], members: Collection[Node]) -> bool:
 def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
     """Return whether the reduction `node` stays a single matrix product with the batch axis last.
 
-    `depending` are the nodes with a batch, which differ between batch elements. The test fails if a summand multiplies two batches, so that
-    each batch element has its own product. It also fails if two summands read batches broadcast along different axes.
+    `depending` are the nodes with a batch, different for each batch element. Return False if a summand multiplies two batches, so that each
+    batch element has a separate product. Also return False if two summands read batches broadcast along different axes.
     """
     read: Any = node.sources[0]
     broadcasts = set[tuple[bool, ...]]()
@@ -193,7 +194,7 @@ def _has_tables(layout: Layout) -> bool:
 
 
 def _move_batch_first(member: Node, batch: Node, size: int) -> Node:
-    """Return a copy of `batch` with the batch axis first, given a batch with the batch axis last, of `size` elements like `member`."""
+    """Return a pending copy of `batch` with the batch axis first. `batch` has the axis last, and holds `size` elements like `member`."""
     layout = insert_batch_axis(Layout.contiguous(member.shape), size, True, 0)
     return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
 
@@ -271,7 +272,8 @@ def _batch_node(
     """Return the batch of `node`, a node traced for a single batch element: a node of the same operation on `size` elements.
 
     `batch_of` maps sources to their batches. A source without a batch is common to the batch elements; `instead` may map the `id` of such a
-    source to a replacement. With `batch_last`, the batch axis is last in memory, else first.
+    source to a replacement. With `batch_last`, the batch axis is last in memory, else first. The batch of a write or a reinterpretation is
+    1-d.
     """
     flat = is_write(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
@@ -303,7 +305,8 @@ def _batch_hosted(
 ) -> Node:
     """Return the batch of `node`, a result of the operation `op` outside kernels, which computes several results at once.
 
-    `batch_of` maps sources to their batches, and `size` is the number of batch elements. `computed` caches the results between calls.
+    `batch_of` maps sources to their batches, and `size` is the number of batch elements. `computed` keeps the results of `op` for the next
+    node: new results are added to this dict.
     """
     key = (op.compute, *node.sources)
     if key not in computed:
@@ -379,7 +382,8 @@ def prepend_batch_axis(layout: Layout, size: int, element_distance: int) -> Layo
 def insert_batch_axis(layout: Layout, size: int, is_batched: bool, axis: int) -> Layout:
     """Return a layout that reads every batch element as `layout` reads one, with the batch axis, of length `size`, at position `axis`.
 
-    If `is_batched`, the source holds a batch with the batch axis last; else the source is common to the batch.
+    If `is_batched`, the source holds a batch with the batch axis last; else the source is common to the batch. `layout` must have no offset
+    tables.
     """
     base = None if layout.base is None else insert_batch_axis(layout.base, size, is_batched, layout.base.ndim)
     step, scale = (1, size) if is_batched or base is not None else (0, 1)
@@ -389,9 +393,9 @@ def insert_batch_axis(layout: Layout, size: int, is_batched: bool, axis: int) ->
 
 
 def view_in_batch(x: NodeView, batch: NodeView | None, size: int) -> NodeView:
-    """Return a view of a whole batch of `size` elements with the batch axis first, given the view `x` of the node of a batch element.
+    """Return the view that reads every element of a batch as `x` reads one. The batch axis, of length `size`, comes first.
 
-    `batch` is the batch of this node, or None if the node is common to the batch.
+    `x` views a node traced for a single batch element. `batch` is the batch of this node, or None if the node is common to the batch.
     """
     if batch is None:
         return NodeView(x.node, prepend_batch_axis(x.layout, size, 0))

@@ -57,15 +57,15 @@ def compute_attention(op: Attention, operands: Sequence[NodeView]) -> NodeView:
     """Return attention: for each query, the mean of the values, weighted by the softmax of the scaled products of the query with the keys.
 
     `op` holds the scale, and says whether the mask is causal. `operands` are queries (..., L, E), keys (..., S, E), values (..., S, V) and
-    optionally a mask (..., L, S). The result has shape (..., L, V). Attention is recorded as a single step of the tape, unless the mask is
-    on the tape or an operand is traced by `vmap`.
+    optionally a mask (..., L, S). The result has shape (..., L, V). If queries, keys or values are on the tape, attention is recorded as a
+    single step. If the mask is on the tape, or an operand is traced by `vmap`, each operation is recorded instead.
     """
     tape_nodes = [get_tape_node(x.node) for x in operands]
     is_one_step = tape_mode.get() and any(tape_nodes[:3]) and not any(tape_nodes[3:]) and not any([x.node.is_traced for x in operands])
     if not is_one_step:
-        return _attend_unrecorded(op, operands)
+        return _attend_by_operations(op, operands)
     with disable_tape():
-        result = NodeView(_attend_unrecorded(op, operands).to_node()).reshape((*operands[0].shape[:-1], operands[2].shape[-1]))
+        result = NodeView(_attend_by_operations(op, operands).to_node()).reshape((*operands[0].shape[:-1], operands[2].shape[-1]))
     recipe = intern_recipe(
         op,  # type: ignore[arg-type]
         result.shape,
@@ -77,9 +77,9 @@ def compute_attention(op: Attention, operands: Sequence[NodeView]) -> NodeView:
     return result
 
 
-def _attend_unrecorded(op: Attention, operands: Sequence[NodeView]) -> NodeView:
-    """Return the attention `op` of `operands`, as `compute_attention` does, by ordinary operations, each of them on the tape if an
-    operand is.
+def _attend_by_operations(op: Attention, operands: Sequence[NodeView]) -> NodeView:
+    """Return the attention `op` of `operands`, as `compute_attention` does, by ordinary operations. Each of them is on the tape if a tape
+    is recorded and an operand is on the tape.
     """
     return _matmul(_compute_weights(op, operands[0], operands[1], operands[3:]), operands[2])
 
@@ -131,7 +131,7 @@ def _transpose(x: NodeView) -> NodeView:
 
 
 def _index_view(x: NodeView, key: tuple[slice, ...]) -> NodeView:
-    """Return a view of `x` indexed by `key`, slices of its first axes."""
+    """Return a view of `x` indexed by `key`, slices of the first axes of `x`."""
     return x.map_layout(lambda layout: layout.index(key))
 
 
@@ -173,12 +173,14 @@ def _operand_shapes(recipe: Recipe) -> list[Shape]:
 
 
 def _has_many_blocks(recipe: Recipe) -> bool:
-    """Return whether the backward pass of attention with `recipe` is computed at once, block by block, instead of staying lazy."""
+    """Return whether attention with `recipe` has so many blocks that the backward pass computes each block at once, instead of staying
+    lazy.
+    """
     return len(_split_blocks(recipe)) >= MIN_IMMEDIATE_BLOCKS
 
 
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of attention (`GradRule.residuals_of`): the value of every source, but not the result."""
+    """Return flags for the residuals of attention (`GradRule.residuals_of`): the value of every source, but not the result."""
     return Residuals((True,) * len(tracked), False)
 
 

@@ -44,8 +44,8 @@ def combine_matmuls(cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
 
 
 def _matmul_key(cotangent: Cotangent) -> object:
-    """Return a key, equal for cotangents like `cotangent` that are matrix products and can be combined; None if combining does not apply or
-    does not pay.
+    """Return a key of the matrix product `cotangent`: products with equal keys can be combined. Return None for a cotangent that is no
+    matrix product, or if combining does not pay (`is_worth_combining`).
     """
     if not isinstance(cotangent, NodeView) or cotangent.node.recipe.op is not SUM:
         return None

@@ -36,8 +36,8 @@ _SUM_IN_WIDTH = REDUCTIONS["sum_in_width"]
 
 
 def _elementwise_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of an elementwise operation (`GradRule.residuals_of`): the values that the cotangents of the `tracked` sources
-    read.
+    """Return flags for the residuals of an elementwise operation (`GradRule.residuals_of`): the values read by the cotangents of the
+    `tracked` sources.
     """
     op: Any = recipe.op
     count = len(tracked)
@@ -99,7 +99,7 @@ def _elementwise_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, r
 
 
 def _no_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of an operation whose derivative reads no values: none (`GradRule.residuals_of`)."""
+    """Return flags for the residuals of an operation whose derivative reads no values (`GradRule.residuals_of`): all False."""
     return Residuals((False,) * len(tracked), False)
 
 
@@ -198,7 +198,7 @@ def _check_component_dtypes(source_dtype: DType, target_dtype: DType) -> None:
 
 
 def _gather_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of a gather (`GradRule.residuals_of`): the indices, which are the sources from number 1 on."""
+    """Return flags for the residuals of a gather (`GradRule.residuals_of`): the indices, which are the sources from number 1 on."""
     return Residuals((False, *[True] * (len(tracked) - 1)), False)
 
 
@@ -224,8 +224,9 @@ def _gather_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result
 
 
 def _apply_gather(tape_node: TapeNodeLike, x: NodeView, indices: Sequence[NodeView]) -> NodeView:
-    """Return the elements of `x` at `indices` along its last axes, one for each of `indices`; `tape_node` is the gather's or scatter's tape
-    node.
+    """Return the elements of `x` at `indices` along the last axes of `x`, an axis for each of `indices`.
+
+    `tape_node` is the tape node of the gather or scatter whose options are used.
     """
     op: Any = tape_node.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
@@ -234,8 +235,9 @@ def _apply_gather(tape_node: TapeNodeLike, x: NodeView, indices: Sequence[NodeVi
 
 
 def _scatter_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of a scatter (`GradRule.residuals_of`): the indices, and the values, old content and result where the rule reads
-    them.
+    """Return flags for the residuals of a scatter (`GradRule.residuals_of`).
+
+    The indices are always read; the old content and the values for `prod`, `max` and `min`, and the result for `max` and `min`.
     """
     op: Any = recipe.op
     name = None if op.reduction is None else op.reduction.name
@@ -246,6 +248,8 @@ def _scatter_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
 def _scatter_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (k, cotangent of source k) for a scatter, given the cotangent `g` of the result (`GradRule.vjp`); source 0 is the old content,
     1 the values.
+
+    For `max` and `min`, `result` must not be None.
     """
     op: Any = tape_node.recipe.op
     name = None if op.reduction is None else op.reduction.name
@@ -379,7 +383,10 @@ def _other_factors(tape_node: TapeNodeLike) -> tuple[NodeView, NodeView]:
 
 
 def _scatter_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView:
-    """Return the tangent of the content after a scatter, given tangents of the old content (0) and of the values (1) (`GradRule.jvp`)."""
+    """Return the tangent of the content after a scatter, given tangents of the old content (0) and of the values (1) (`GradRule.jvp`).
+
+    For `max` and `min`, `result` must not be None.
+    """
     op: Any = tape_node.recipe.op
     size, dtype, target, indices = tape_node.recipe.size, tape_node.recipe.dtype, tape_node.target, _index_views(tape_node, 2)
     shape = target.shape[: target.ndim - len(indices)]

@@ -22,8 +22,9 @@ def is_smooth(dtype: DType) -> bool:
 
 
 class DerivativeOp(NamedTuple):
-    """The cotangent or tangent of an operand, as the operation `op` on the values numbered `reads`. With n operands, values 0 to n - 1 are
-    the operands, n is the result, and n + 1 is the result's cotangent or the operand's tangent.
+    """The cotangent or tangent of an operand, as the operation `op` on the values numbered `reads`.
+
+    With n operands, values 0 to n - 1 are the operands, n is the result, and n + 1 is the result's cotangent or the operand's tangent.
     """
 
     op: Op
@@ -33,7 +34,8 @@ class DerivativeOp(NamedTuple):
 def pull_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
     """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`, as formulas; None means 0.
 
-    If `result` is given, it stands for the value of `e` in the derivative.
+    The formula `result`, if given, stands for the value of `e` in the derivative. Raise DerivativeError if an operation in the formula has
+    no derivative, but a differentiable result and operand.
     """
     order: list[Expr] = []
     visited: set[Expr] = set()
@@ -105,8 +107,8 @@ def derive_cotangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tup
 def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[DerivativeOp | None, ...]:
     """Return, for each operand of `op`, the operation that computes its contribution to the tangent of the result, or None for 0.
 
-    `dtypes` are the operands' dtypes, and `dtype` is the result's. The operand's tangent has the number of the cotangent in
-    `derive_cotangent_ops`. A cotangent is linear in the result's cotangent, so its transpose is the tangent.
+    `dtypes` are the operands' dtypes, and `dtype` is the result's. With n operands, value n + 1 is the operand's tangent. A cotangent is
+    linear in the result's cotangent, so the transpose is the tangent.
     """
     tangent_ops: list[DerivativeOp | None] = []
     g = Arg(len(dtypes) + 1, dtype)
@@ -120,9 +122,9 @@ def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple
 @register("operations of formulas", "a derivative as an operation, by formula")
 @lru_cache(MAX_CACHED_FORMULAS)
 def to_operation(e: Expr, name: str) -> DerivativeOp:
-    """Return the formula `e` over arguments as an operation on only those arguments that occur, with their numbers.
+    """Return the formula `e` over arguments as an operation on only the arguments that occur, with their numbers in `reads`.
 
-    `name` is the name of a new operation; a formula that is one argument or one call uses the existing operation.
+    `name` is the name of a new operation; a formula of a single argument, or a single call of arguments, uses the existing operation.
     """
     if isinstance(e, Arg):
         return DerivativeOp(_POSITIVE, (e.index,))

@@ -19,8 +19,10 @@ TangentMap = dict[TapeNode, NodeView]
 
 
 def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode, NodeView]) -> list[NodeView | None]:
-    """Return the tangent of the content of each of `results`; None stands for 0. `source_tangents` maps independent tape nodes to
-    tangents.
+    """Return the tangent of the content of each of `results`, in their order; None stands for 0.
+
+    `source_tangents` maps tape nodes, the independent variables, to the tangents of their contents. Raise DerivativeError if a backward
+    pass has freed the tape.
     """
     graph = collect_tape(results, min([tape_node.serial for tape_node in source_tangents], default=0))
     depends = reachable_from(graph.order, source_tangents)
@@ -29,14 +31,14 @@ def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode,
     wanted = frozenset([tape_node for node in results if (tape_node := get_tape_node(node)) in depends])
     with graph.recording_context(source_tangents.values()):
         if not upcalls.node_observer and len(order) <= MAX_SEGMENT_NODES and all([is_replayable(tape_node.recipe) for tape_node in order]):
-            _replay_segment(tangent_of, TapeGraph(order, graph.result_nodes, depends), wanted)
+            _push_segment(tangent_of, TapeGraph(order, graph.result_nodes, depends), wanted)
         else:
             _push_in_order(tangent_of, order, graph.result_nodes)
     return [tangent_of.get(get_tape_node(node)) for node in results]  # type: ignore[arg-type]
 
 
 def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Mapping[TapeNode, Node]) -> None:
-    """Add the tangents of the tape nodes in `order`, oldest first, to `tangent_of`, which holds the given tangents.
+    """Compute the tangents of the tape nodes in `order`, oldest first, and enter them in `tangent_of`, a dict with the given tangents.
 
     A tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
     """
@@ -53,11 +55,11 @@ def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Map
                 tangent_of[tape_node] = tangent.reshape(tape_node.recipe.shape)
 
 
-def _replay_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[TapeNode]) -> None:
-    """Add the tangents of the tape nodes `wanted` of the segment `graph` to `tangent_of`, which holds the given tangents. A tape node with
-    tangent 0 gets no entry.
+def _push_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[TapeNode]) -> None:
+    """Compute the tangents of the tape nodes `wanted` of the segment `graph`, and enter them in the dict `tangent_of`.
 
-    The recorded computation of an equal tape segment is replayed if possible.
+    `tangent_of` already has the given tangents. A tape node with tangent 0 gets no entry. The recording of a segment of equal signature is
+    replayed; otherwise, the computation is recorded.
     """
     order = graph.order
     outline = SegmentSignature(

@@ -101,11 +101,11 @@ def _check_recorded(name: str, cotangents: Iterable[NodeView]) -> None:
 def record_function(
     name: str, results: Sequence[Node], sources: Sequence[TapeSource], vjp: FunctionVJP, *, recomputes: bool = False
 ) -> list[Node]:
-    """Return nodes with the contents of `results`, recorded on the tape as one step from `sources`.
+    """Return nodes with the contents of `results`, in the same order, recorded on the tape as one step from `sources`.
 
     `name` is the name of the function, for messages. `vjp` computes the sources' cotangents; `recomputes` says that it calls the function
-    again (see `FunctionOp`). Results without a differentiable dtype are returned as they are. So is every result if no tape is recorded, or
-    if no source is on the tape or traced.
+    again (see `FunctionOp`). Results without a differentiable dtype are returned as they are. So is every result if `tape_mode` is False.
+    The same holds unless a source is traced, or a source is on the tape while a tape is recorded.
     """
     is_recording = tape_mode.get()
     # `vmap` may ask for the derivative of the whole batch

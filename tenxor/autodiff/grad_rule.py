@@ -24,7 +24,7 @@ class TapeNodeLike(Protocol):
     """The interface of a tape node (`TapeNode`) as used by rules.
 
     `layouts` has the layout through which the operation reads each source, or None for a number. `target` is the layout through which a
-    write, a scatter or a scan writes. `offsets` are the offsets of `layouts` and of `target`.
+    store, a scatter or a scan writes. `offsets` are the offsets of `layouts`, and last the offset of `target`, unless None.
     """
 
     recipe: Recipe
@@ -52,8 +52,8 @@ def _always_replayable(recipe: Recipe) -> bool:
 class GradRule(NamedTuple):
     """The derivative of a kind of recipe: functions with the arguments below.
 
-    `residuals_of(recipe, tracked)` returns the residuals, the values that `vjp` and `jvp` read. Item k of `tracked` says whether source k
-    is on the tape.
+    `residuals_of(recipe, tracked)` returns flags for the residuals, the values that `vjp` and `jvp` read (`Residuals`). Item k of `tracked`
+    says whether source k is on the tape.
 
     `vjp(tape_node, g, wanted, result)` is the VJP: it yields pairs (k, cotangent of the content of source k) for k in `wanted`. Several
     pairs of a source add up; a source without a pair has the cotangent 0. `g` is the cotangent of the content of `tape_node`.
@@ -81,8 +81,8 @@ def convert_cotangent(x: NodeView, dtype: DType) -> NodeView:
 
 
 def view_source(tape_node: TapeNodeLike, k: int) -> NodeView:
-    """Return the value of source `k` of the tape node `tape_node`, a residual, viewed through the layout by which the operation reads
-    it.
+    """Return the value of source `k` of the tape node `tape_node`, viewed through the layout by which the operation reads it. The source
+    must be a residual, and no number.
     """
     node, layout = tape_node.sources[k], tape_node.layouts[k]
     assert type(node) is Node and layout is not None
@@ -105,10 +105,11 @@ def get_source_dtype(tape_node: TapeNodeLike, k: int) -> DType:
 
 
 def pull_to_source(tape_node: TapeNodeLike, k: int, term: DeferredTerm) -> Cotangent:
-    """Return the cotangent of the content of source `k` of the tape node `tape_node`, given the cotangent `term` of the elements read
-    from it.
+    """Return the cotangent of the content of source `k` of the tape node `tape_node`, given the cotangent `term` of the elements read from
+    it.
 
-    The cotangent is converted to the dtype of the source. It may be partial, for a read of a part of the source.
+    The cotangent is converted to the dtype of the source. A whole cotangent may differ in shape from the source, and the cotangent may be
+    partial (`apply_adjoint`). Source `k` must not be a number.
     """
     layout = tape_node.layouts[k]
     assert layout is not None

@@ -18,7 +18,11 @@ _retained_handlers: dict[ref[Storage], GradHandler] = {}
 
 
 def require_grad(storage: Storage) -> None:
-    """Make `storage` require a gradient, with respect to the present content. Do nothing if the content is computed from a leaf."""
+    """Make `storage` require a gradient with respect to the present content, from now on a leaf of the tape.
+
+    Do nothing if `storage` has a leaf and content on the tape. While a tape is recorded, do nothing for content on the tape: it is computed
+    from a leaf. The handler of an earlier leaf, with hooks and gradient, is kept.
+    """
     old_leaf = find_leaf(storage)
     if old_leaf is not None and storage.node.tape_node is not None:
         return
@@ -76,7 +80,9 @@ def _get_node_handler(tape_node: TapeNode | None, create: bool) -> GradHandler |
 
 
 def detach_node(node: Node) -> Node:
-    """Return a node with the content of `node` but without a tape node: `node` itself if it has none, else a new node."""
+    """Return a node with the content of `node` but without a tape node: `node` itself without a tape node, otherwise a new node in the same
+    memory, or a pending copy of a pending node.
+    """
     if node.tape_node is None:
         return node
     if node.buffer is not None:

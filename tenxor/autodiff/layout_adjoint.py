@@ -159,7 +159,7 @@ def _slide_in_phases(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int
 
 
 def _merge_phases(layout: Layout, values: NodeView, ends: Sequence[tuple[int, int, int]]) -> tuple[Layout, DeferredTerm] | None:
-    """Merge axes split into phases, and drop the padding; return the new layout and values, or None if the axes are not adjacent.
+    """Merge axes split into phases, and drop the padding. Return the new layout and values, or None if the axes to merge are not adjacent.
 
     `values` is the cotangent read through `layout`. Each of `ends` gives the stride of a phase axis, the number of phases, and the number
     of padded elements to drop at the end.
@@ -288,7 +288,7 @@ def _add_partial(result: NodeView, cotangent: PartialCotangent) -> NodeView:
 def _find_injective_cuts(layout: Layout) -> list[tuple[int | slice, ...] | None]:
     """Return index keys that cut `layout` into at most `MAX_SEPARATE_WRITES` parts, each injective: no part has an element twice.
 
-    Return `[None]` if no such keys are found.
+    The keys cut along the shortest axes. Return `[None]` if more parts are needed, or if `layout` is a view chain or has offset tables.
     """
     if layout.base is not None or layout.tables is not None:
         return [None]

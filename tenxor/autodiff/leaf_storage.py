@@ -30,9 +30,10 @@ def find_leaf(storage: Storage) -> TapeNode | None:
 
 
 def _node_after_write(storage: Storage, node: Node) -> Node:
-    """Return the node for the leaf storage `storage` to hold after a write of `node`: `node` itself or a copy.
+    """Return the node that the leaf storage `storage` holds after a write of `node`: `node` itself or a copy.
 
-    An unrecorded write gives the leaf a new value. Raise DerivativeError for a recorded write to a leaf with a constant gradient.
+    While no tape is recorded, a `node` without a tape node becomes a new value of the leaf. A different node takes the place of the leaf,
+    then kept in `_detached_leaves`. Raise DerivativeError for a recorded write to a leaf with a constant gradient.
     """
     tape_node = find_leaf(storage)
     if tape_node is None:  # the leaf was freed after the call of the function with this leaf
@@ -105,7 +106,7 @@ def attach_leaf(storage: Storage, node: Node, tape_node: TapeNode) -> None:
 
 
 def detach_leaf(storage: Storage) -> bool:
-    """Make `storage` an ordinary storage with the same node. Return False, and do nothing, if it has no leaf."""
+    """Make `storage` an ordinary storage with the same node, and return True. Without a leaf, do nothing and return False."""
     if _leaves.pop(ref(storage), None) is None:
         return False
     _detached_leaves.pop(ref(storage), None)
@@ -116,7 +117,7 @@ def detach_leaf(storage: Storage) -> bool:
 def replace_content(storage: Storage, node: Node) -> None:
     """Replace the content of `storage`, which requires a gradient, by `node`, keeping the leaf.
 
-    `node` is new, without further references, and has the size and dtype of the old content.
+    `node` must be new, without further references, and have the size and dtype of the old content.
     """
     key = ref(storage)
     node.tape_node = _leaves[key]()

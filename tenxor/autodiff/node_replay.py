@@ -85,8 +85,9 @@ def _replay_rule(
 
 
 def replay_sum(cotangents: Sequence[Cotangent], recipe: Recipe) -> NodeView:
-    """Return the sum of `cotangents`, the partial cotangents of a content, in the shape of `recipe`. The sum is replayed if the same
-    layouts occurred before.
+    """Return the sum of `cotangents`, partial cotangents of the content of a node with `recipe`, in the shape of this node.
+
+    The computation is replayed if the same layouts occurred before. A single whole cotangent is only reshaped.
     """
     if len(cotangents) == 1 and isinstance(cotangents[0], NodeView):
         return cotangents[0].reshape(recipe.shape)

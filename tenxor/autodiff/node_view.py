@@ -51,7 +51,7 @@ class NodeView:
         return self if self.layout.shape == shape else NodeView(self.node, self.layout.reshape(shape))
 
     def broadcast_along(self, axes: Sequence[int], sizes: Sequence[int]) -> NodeView:
-        """Return the view broadcast along new axes of the given `sizes`, at the positions `axes` of the result."""
+        """Return the view broadcast along new axes of the given `sizes`, at the ascending positions `axes` of the result."""
         shape = list(self.shape)
         for axis, size in zip(axes, sizes, strict=True):
             shape.insert(axis, size)
@@ -62,8 +62,10 @@ class NodeView:
         return self if self.dtype is dtype else apply_op(_CAST, [self], dtype)
 
     def to_node(self) -> Node:
-        """Return a node with the elements of this view as content: the viewed node itself if the view is contiguous over the whole node,
-        else a 1-d copy.
+        """Return a node with the elements of this view in row-major order as content.
+
+        The result is the viewed node itself, in its own shape, if the view is contiguous over the whole node. Otherwise the result is a
+        pending 1-d copy.
         """
         if self.layout.is_contiguous() and self.layout.offset == 0 and self.layout.size == self.node.size:
             return self.node
@@ -75,7 +77,7 @@ Operand = NodeView | Scalar
 
 
 class DeferredTerm:
-    """A deferred elementwise operation. A caller can first permute the axes, and choose the axes to sum over.
+    """An elementwise operation without a node yet. A caller can first permute the axes, and choose the axes to sum over.
 
     `operands` are views of the shape `shape`, and numbers. The result of `op` has the dtype `dtype`. If `op` is None, the term is the
     single operand, a view.
@@ -88,11 +90,11 @@ class DeferredTerm:
 
     @staticmethod
     def of(x: NodeView) -> DeferredTerm:
-        """Return the view `x` as a term."""
+        """Return the view `x` itself as a term, without an operation."""
         return DeferredTerm(None, [x], x.shape, x.dtype)
 
     def to_view(self) -> NodeView:
-        """Return the result as a node view, creating the node."""
+        """Return the result as a view of a new pending node, or the single operand itself if `op` is None."""
         if self.op is None:
             (only,) = self.operands
             assert isinstance(only, NodeView)
@@ -106,8 +108,8 @@ class DeferredTerm:
         return DeferredTerm(self.op, operands, shape, self.dtype)
 
     def sum_trailing(self, kept_ndim: int) -> NodeView:
-        """Return the sum of the term over the axes after the first `kept_ndim`, as a node view, creating the nodes. Without further axes,
-        the view is the term itself.
+        """Return the sum of the term over the axes after the first `kept_ndim`, as a view of a new pending node. Without further axes, the
+        result is the term itself (`to_view`).
         """
         views = [x for x in self.operands if isinstance(x, NodeView)]
         broadcast_axes = [
@@ -135,10 +137,10 @@ def _is_broadcast(layout: Layout, axis: int) -> bool:
 
 
 def apply_op(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> NodeView:
-    """Return the elementwise operation `op` on `operands`: views of equal shape, at least one, and numbers.
+    """Return the elementwise operation `op` on `operands`, as a view of a new pending node.
 
-    The result is stored in the memory order of the operands, and viewed in their axis order. `dtype` defaults to the operation's result
-    dtype.
+    `operands` are views of equal shape, at least one, and numbers. The result is stored in the memory order shared by the operands, or in
+    row-major order, and viewed in their axis order. `dtype` defaults to the operation's result dtype.
     """
     layouts = [x.layout if isinstance(x, NodeView) else None for x in operands]
     sources = tuple([x.node if isinstance(x, NodeView) else x for x in operands])
@@ -153,12 +155,12 @@ def apply_op(op: Op, operands: Sequence[Operand], dtype: DType | None = None) ->
 
 
 def full_view(value: Number, shape: Shape, dtype: DType) -> NodeView:
-    """Return a view of the shape `shape` with `value`, converted to `dtype`, as every element."""
+    """Return a view of a new pending node of the shape `shape` with `value`, converted to `dtype`, as every element."""
     return NodeView(Node.of(_CAST, shape, dtype, (Scalar(value, dtype),), (None,)))
 
 
 def apply_reduction(reduction: Reduction, x: NodeView, kept_ndim: int) -> NodeView:
-    """Return the reduction `reduction` of `x` over the axes after the first `kept_ndim`."""
+    """Return the reduction `reduction` of `x` over the axes after the first `kept_ndim`, as a view of a new pending node."""
     return NodeView(Node.of(reduction, x.shape[:kept_ndim], reduction.result_dtype(x.dtype), (x.node,), (x.layout,)))
 
 
@@ -168,8 +170,8 @@ def add_views(x: NodeView, y: NodeView) -> NodeView:
 
 
 def apply_store(old: NodeView, target: Layout, value: NodeView) -> NodeView:
-    """Return the content of `old`, as one axis, after a write of `value` through the layout `target` of this content. `old` itself
-    stays.
+    """Return the elements of `old` in row-major order, as a new 1-d view, after `value` is written through `target`, a layout of the
+    elements. `old` itself stays unchanged.
     """
     node = old.to_node()
     content_layout = Layout.contiguous((node.size,))
@@ -177,9 +179,10 @@ def apply_store(old: NodeView, target: Layout, value: NodeView) -> NodeView:
 
 
 def apply_scatter(operation: Scatter, old: NodeView, target: Layout, value: NodeView, indices: Sequence[NodeView]) -> NodeView:
-    """Return the content of `old`, as one axis, after the scatter `operation` of `value` at `indices`.
+    """Return the elements of `old` in row-major order, as a new 1-d view, after the scatter `operation` of `value` at `indices`.
 
-    `target` is a layout of the content of `old`; its last axes, one for each of `indices`, are indexed by them. `old` itself stays.
+    `target` is a layout of the elements of `old`. The last axes of `target`, an axis for each of `indices`, are indexed. `old` itself stays
+    unchanged.
     """
     node = old.to_node()
     content_layout = Layout.contiguous((node.size,))

@@ -34,11 +34,10 @@ _scan = register("derivatives of scans", "a running reduction, by axis and reduc
 
 
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return the residuals of a reduction or running reduction (`GradRule.residuals_of`): the source unless it is a sum, and the result
-    where the rule reads it.
+    """Return flags for the residuals of a reduction or running reduction (`GradRule.residuals_of`).
 
-    The residuals are flags: whether the derivative reads the source, and whether it reads the result. A maximum, a minimum and a running
-    reduction other than a sum read the result. `tracked` (whether the source is on the tape) makes no difference.
+    The source is read unless the reduction is a sum. The result is read for a maximum, a minimum, and a running reduction except a sum.
+    `tracked` (whether the source is on the tape) makes no difference.
     """
     op: Any = recipe.op
     name = op.name if isinstance(op, Reduction) else op.reduction.name
@@ -77,7 +76,11 @@ def _reduction_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], 
 
 
 def _reduction_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
-    """Return the tangent of a reduction's result, given that of the source under index 0 (`GradRule.jvp`); None stands for 0."""
+    """Return the tangent of the result of the reduction `tape_node` (`GradRule.jvp`), or None for the tangent 0.
+
+    `source_tangents[0]` is the tangent of the source. `result` is the node of the result. The rules of `max` and `min` read `result`, so
+    None is not allowed for them.
+    """
     op: Any = tape_node.recipe.op
     tangent, kept_ndim = read_tangent(tape_node, 0, source_tangents[0]), len(tape_node.recipe.shape)
     if op.name in SUM_NAMES:
@@ -170,6 +173,8 @@ def apply_running_reduction(reduction: Reduction, x: NodeView) -> NodeView:
 def _running_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (0, cotangent of the source) for a running reduction with tape node `tape_node`, given the cotangent `g` of the result
     (`GradRule.vjp`).
+
+    `result`, the graph node of the running reduction, must not be None, except for a sum.
     """
     op: Any = tape_node.recipe.op
     g = g.reshape((tape_node.recipe.size,)).view_through(tape_node.target)  # in the axis order of the source
@@ -181,7 +186,11 @@ def _running_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], re
 
 
 def _running_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView:
-    """Return the tangent of a running reduction's result, given that of the source under index 0 (`GradRule.jvp`)."""
+    """Return the tangent of the result of the running reduction `tape_node`, given the tangent of the source under index 0
+    (`GradRule.jvp`).
+
+    `result`, the graph node of the running reduction, must not be None, except for a sum.
+    """
     op: Any = tape_node.recipe.op
     tangent = read_tangent(tape_node, 0, source_tangents[0])
     shape, dtype, target = tape_node.recipe.shape, tape_node.recipe.dtype, tape_node.target
@@ -257,9 +266,10 @@ def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tan
 
 
 def _set_first_value(fold: StepDerivatives, values: NodeView, elements: NodeView) -> NodeView:
-    """Return `values`, with the first element along the last axis replaced by that of `elements`, if `fold.initial_state` is None.
+    """Return `values` with the first element along the last axis replaced by the first element of `elements`, if `fold.initial_state` is
+    None.
 
-    The reduction then begins with the first element as its state, so the derivative of the first step is 1.
+    The reduction then begins with the first element as the state, so the derivative of the first step is 1. Otherwise `values` is returned.
     """
     if fold.initial_state is not None or not values.shape[-1]:
         return values
@@ -277,10 +287,10 @@ def _real_linear_parts(value_at_1: NodeView, value_at_1j: NodeView) -> tuple[Nod
 class StepDerivatives(NamedTuple):
     """The derivatives of a reduction step, which maps the state before and an element to the new state.
 
-    `initial_state` is the initial state, or None if the first element is the initial state. `by_state` computes the derivative by the
-    state before. `by_state_imaginary`, for complex states, is the cotangent of the state before for the cotangent 1j. `by_element`
-    computes the element's cotangent from the state before, the element and the new state's cotangent. `of_element` computes the new
-    state's tangent from the state before, the element and the element's tangent. None stands for 0.
+    `initial_state` is the initial state, or None if the first element is the initial state. The operations read three values: 0 is the
+    state before, 1 the element, and 2 as follows. `by_state` computes the derivative by the state before. `by_state_imaginary`, for complex
+    states, is the cotangent of the state before for the cotangent 1j. `by_element` computes the element's cotangent, where value 2 is the
+    new state's cotangent. `of_element` computes the new state's tangent, where value 2 is the element's tangent. None stands for 0.
     """
 
     initial_state: Number | None
@@ -333,7 +343,10 @@ def _to_operation(e: Expr | None, name: str, dtype: DType) -> DerivativeOp | Non
 
 
 def _apply(partial: DerivativeOp | None, operands: Sequence[NodeView], shape: Shape, dtype: DType) -> NodeView:
-    """Return the operation `partial` on those of `operands` that it reads, in `dtype`; zeros of `shape` if `partial` is None."""
+    """Return the operation `partial` on the operands in `partial.reads`, in `dtype`; zeros of `shape` if `partial` is None.
+
+    `partial.reads` holds indices of `operands`.
+    """
     if partial is None:
         return full_view(0.0, shape, dtype)
     return apply_op(partial.op, [operands[k] for k in partial.reads], dtype)

@@ -24,7 +24,9 @@ IndexedCotangents = Sequence[tuple[int, Cotangent]]
 
 
 class ReplayStep(NamedTuple):
-    """One recorded node: the recipe `recipe`, the numbers `sources` of the operands among the values, and the `offsets` of the layouts."""
+    """One recorded node: the recipe `recipe`, the value numbers `sources` of the operands in a `Recording`, and the `offsets` of the
+    layouts.
+    """
 
     recipe: Recipe
     sources: tuple[int, ...]
@@ -57,7 +59,8 @@ class Recording:
 
     @classmethod
     def record(cls, inputs: Sequence[Node | Scalar], outputs: IndexedCotangents) -> Recording:
-        """Record the pending nodes that lead from the nodes and numbers `inputs` to `outputs`, pairs of an index and a cotangent.
+        """Return a recording of the pending nodes that lead from the nodes and numbers `inputs` to `outputs`, pairs of an index and a
+        cotangent.
 
         Nodes in memory and numbers besides the inputs become constants.
         """
@@ -127,11 +130,11 @@ Computation = Callable[[Sequence[Node | Scalar]], IndexedCotangents]
 def replay_or_record(
     key: Hashable, inputs: Sequence[Node | Scalar], compute: Computation, find_recording: Callable[[], Recording] | None = None
 ) -> list[tuple[int, Cotangent]]:
-    """Return the results of `compute(inputs)`, replayed from recorded steps if `key` is in the cache.
+    """Return the results of `compute(inputs)`, replayed from a recording if `key` is in the cache.
 
     The results are pairs of an index and a cotangent or tangent. `key` must hold everything the results depend on, except for the
-    identities of `inputs`. On a miss, the steps come from `find_recording()`, if given; otherwise `compute` is recorded with placeholders.
-    While sizes are symbolic, `compute` is called directly.
+    identities of `inputs`. On a miss, `find_recording()` gives the recording, if this function is given. Otherwise `compute` is recorded
+    with placeholders. While sizes are symbolic, `compute` is called directly.
     """
     if _sizes_are_symbolic.get():
         return list(compute(inputs))
@@ -143,10 +146,10 @@ def replay_or_record(
 
 
 def record_steps(inputs: Sequence[Node | Scalar], compute: Computation, symbolic_sizes: SymbolicSizes | None = None) -> Recording:
-    """Record the computation of `compute` from the nodes and numbers `inputs`, and return the steps.
+    """Return a recording of the computation of `compute` from the nodes and numbers `inputs`.
 
     `compute` is called with placeholders of the same shapes, or of symbolic sizes if `symbolic_sizes`, a map from numbers to symbolic
-    sizes, is given. With symbolic sizes nothing is cached.
+    sizes, is given. With symbolic sizes, the computations inside `compute` are not cached. The recording itself is never cached here.
     """
 
     def make_placeholder(x: Node | Scalar) -> Node | Scalar:

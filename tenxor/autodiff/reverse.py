@@ -91,9 +91,9 @@ def reachable_from(order: Sequence[TapeNode], sources: Iterable[TapeNode]) -> se
 
 
 def compute_cotangents(roots: Sequence[Root], wanted: Collection[TapeNode]) -> dict[TapeNode, NodeView]:
-    """Return the cotangents of the tape nodes `wanted`, given `roots`, pairs of a result and its cotangent.
+    """Return the cotangents of the tape nodes `wanted`, given `roots`, pairs of a result and the cotangent of the content.
 
-    A tape node that no result depends on has no entry.
+    A tape node that no result depends on has no entry. Raise DerivativeError if an earlier backward pass has freed a tape node.
     """
     tape_slice = collect_tape([node for node, _ in roots], min([tape_node.serial for tape_node in wanted], default=0))
     wanted_set = frozenset(wanted)
@@ -128,8 +128,8 @@ def accumulate_grads(roots: Sequence[Root], *, free_residuals: bool) -> None:
     """Run the backward pass of `Tensor.backward`: pass the cotangent of each tape node with a handler to its `GradHandler`, which runs
     hooks and adds to the gradient.
 
-    `roots` are pairs of a result and its cotangent. With `free_residuals`, each tape node drops its sources, and so the residuals,
-    after the visit. A second backward pass over the same tape then raises DerivativeError.
+    `roots` are pairs of a result and the cotangent of the content. With `free_residuals`, each tape node drops the sources, and so the
+    residuals, after the visit, unless traced by `vmap`. A second backward pass over the same tape then raises DerivativeError.
     """
     tape_slice = collect_tape([node for node, _ in roots])
 
@@ -184,10 +184,10 @@ def _initial_cotangents(roots: Sequence[Root], depends: Collection[TapeNode]) ->
 
 
 def find_segment_inputs(roots: Iterable[Node], oldest: int) -> list[TapeSource]:
-    """Return the inputs of the tape segment that leads to `roots`: the distinct roots and operands with a tape node numbered below
+    """Return the inputs of the tape segment that leads to `roots`: the roots and operands whose tape node has a serial number below
     `oldest`.
 
-    An input is a graph node, or a tape node where no derivative reads the input's value.
+    An input is a graph node, or a tape node where no derivative reads the input's value. Each tape node gives one input.
     """
     roots = list(roots)
     operand_of = {

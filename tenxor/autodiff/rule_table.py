@@ -27,14 +27,19 @@ _RULES: dict[object, GradRule] = {
 
 
 def _find_rule(op: Any) -> GradRule | None:
-    """Return the rule for the operation `op`: the rule of its kind, or the operation's own, `op.rule`; None if no rule exists."""
+    """Return the rule for the operation `op`, or None if it has no rule.
+
+    The rule belongs to the kind of the operation (`_RULES`), or is the operation's own, `op.rule`.
+    """
     rule: GradRule | None = _RULES.get(op if type(op) is SpecialOp else type(op)) or getattr(op, "rule", None)
     return rule
 
 
 def has_custom_rule(recipe: Recipe) -> bool:
-    """Return whether the derivative of `recipe` cannot be replayed from the recipe alone: the operation is a function of the user or has no
-    rule, or the backward pass computes values.
+    """Return whether the derivative of `recipe` cannot be replayed from the recipe alone.
+
+    This holds for a function of the user, an operation without a rule, and an operation whose backward pass computes values at once
+    (`GradRule.can_replay`).
     """
     op: Any = recipe.op
     if type(op) is Op or op is DATA:
@@ -59,7 +64,11 @@ def get_rule(recipe: Recipe) -> GradRule:
 
 
 def find_residuals(recipe: Recipe, tracked: int) -> Residuals:
-    """Return the values read by the derivative of `recipe`; bit k of `tracked` is set if source k is on the tape."""
+    """Return flags for the values read by the derivative of `recipe`: a flag for each source, and a flag for the result (`Residuals`).
+
+    Bit k of `tracked` is set if source k is on the tape. The result is `NO_RESIDUALS` for a dtype without derivatives. Raise
+    DerivativeError for an operation without a rule.
+    """
     if not is_smooth(recipe.dtype):
         return NO_RESIDUALS
     return get_rule(recipe).residuals_of(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))

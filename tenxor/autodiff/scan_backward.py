@@ -135,7 +135,7 @@ class BackwardProgram:
             self.captured_cotangents[k] = ProductCotangent(read, product_recipe, offsets, g.node.recipe, g.layout)
 
     def drop_nodes(self) -> None:
-        """Drop the nodes of the trace."""
+        """Drop the references to traced nodes, so that they can be freed: `forward_nodes` and `residuals` are empty afterwards."""
         self.program.value_numbers = {}
         self.forward_nodes, self.residuals = [], []
 
@@ -173,8 +173,10 @@ def _is_sum_of_products(node: Node) -> bool:
 
 
 def _is_costly(node: Node) -> bool:
-    """Return whether to keep the value of `node`: recomputing takes longer than reading, and the value is no larger than the operands
-    together. Always true for operations that are not elementwise.
+    """Return whether the value of `node` is costly to recompute, and so kept by the forward pass.
+
+    An elementwise operation is costly above `MAX_RECOMPUTED_COST` additions per element, if the value is no larger than the operands
+    together. Other operations are always costly.
     """
     if type(node.op) is not Op:
         return True
@@ -185,8 +187,8 @@ def _is_costly(node: Node) -> bool:
 
 
 def _choose_residuals(body: ScanBody, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
-    """Return the values of the iteration `body` to keep for the backward pass to the nodes `ends`: those that cost more than a few
-    additions per element.
+    """Return the values of the iteration `body` to keep for the backward pass to the nodes `ends`: values that are costly to recompute
+    (`_is_costly`).
 
     The nodes `fixed` are in memory anyway, and are not listed. If the only reader of such a value is an elementwise operation of the same
     shape, the reader's result is kept instead.

@@ -85,8 +85,8 @@ class ScanBody(NamedTuple):
         """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
 
         `carries` and `xs` are placeholders for carried values and sequence elements, `next_carries` and `ys` the views returned by the
-        function. None means that a result reads another placeholder, or that an operation runs outside kernels. Or a tape node has a
-        handler (`GradHandler`), or an operation with its own rule.
+        function. None means that a result reads a further placeholder, or that an operation runs outside kernels. None also stands for a
+        tape node with a handler (`GradHandler`), or with a rule of its own.
         """
         inputs = {*carries, *xs}
         roots: list[Node] = []
@@ -110,15 +110,21 @@ class ScanBody(NamedTuple):
         return ScanBody(carries, xs, roots, results[len(roots) :], traced_nodes)
 
     def to_program(self) -> NodeProgram:
-        """Return the iteration without the traced nodes. Its inputs are the carried values, the sequence elements and the captured
-        values.
+        """Return a program that creates the nodes of the iteration from new inputs.
+
+        The inputs are the carried values, the sequence elements and the captured values, in this order. `value_numbers` of the program
+        gives the numbers of the nodes in `next_carries` and `ys`. The program refers to traced nodes only by this dict, emptied by the
+        caller to free them.
         """
         return NodeProgram([*self.carries, *self.xs, *self.traced_nodes.captured], self.traced_nodes)
 
 
 def make_distinct_root(view: NodeView, distinct_from: Iterable[Node]) -> Node:
-    """Return a pending node with the content of `view` that is none of the nodes `distinct_from`, so that the content gets its own
+    """Return a pending node with the content of `view`, distinct from the nodes `distinct_from`, so that the content gets a separate
     buffer.
+
+    The result is `view.to_node()` if this node is pending, traced, and no placeholder or reinterpretation. Otherwise the result is a
+    pending copy.
     """
     node = view.to_node()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.is_traced and node not in distinct_from:
@@ -236,7 +242,7 @@ def _copy_flat(x: NodeView) -> Node:
 
 
 def is_identity_layout(layout: Layout) -> bool:
-    """Return whether `layout` is contiguous from offset 0."""
+    """Return whether `layout` is contiguous from offset 0, so that a view through it is the node itself if the sizes are equal."""
     return layout.offset == 0 and layout.is_contiguous()
 
 
@@ -246,8 +252,8 @@ def is_affine(layout: Layout) -> bool:
 
 
 class ValueLocation(NamedTuple):
-    """The location of a value in iteration `t` of a loop: in source `source_index`, viewed through `layout`, moved by `start + t *
-    step` elements.
+    """The location of a value in iteration `t` of a loop: in source `source_index` of the loop (`CompiledIteration`), viewed through
+    `layout`, moved by `start + t * step` elements.
     """
 
     source_index: int
@@ -274,8 +280,12 @@ class ValueLocation(NamedTuple):
         layout = self.layout
         return Layout((iteration_count, *layout.shape), (self.step, *layout.strides), layout.offset + self.start)
 
-    def make_placeholder(self, dtype: DType) -> NodeView:
-        """Return a placeholder of `dtype`, without memory, for the planner, of the part of the source read in an iteration."""
+    def make_iteration_view(self, dtype: DType) -> NodeView:
+        """Return a view that stands for the value of one iteration while the planner makes the plan. The node has no memory.
+
+        The node, of `dtype`, is not the whole source: it begins where the iteration begins, and ends with the last element read. The view
+        has the layout `layout`.
+        """
         reach = self.layout.range()
         shape = self.layout.shape if is_identity_layout(self.layout) else (0 if reach is None else reach[1] + 1,)
         return NodeView(make_data_node(EMPTY_BUFFER, shape, dtype), self.layout)
@@ -324,8 +334,8 @@ class RingBuffer(NamedTuple):
 
 
 def run_repeated(roots: Sequence[Node], windows: Mapping[Node, BufferWindow], iteration_count: int) -> bool:
-    """Run the plan that computes `roots` `iteration_count` times, and return True; return False, having computed nothing, if it cannot
-    be repeated.
+    """Run the plan that computes `roots` `iteration_count` times, and return True. If the plan cannot be repeated, compute nothing and
+    return False.
 
     `windows` maps the roots, and each node in memory, to the memory that each iteration writes or reads for them.
     """

@@ -123,8 +123,8 @@ _iteration_cache: BoundedCache[CompiledIteration] = register("iterations of scan
 def _get_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], follows: Sequence[bool]) -> CompiledIteration | None:
     """Return the compiled form of the iteration `body`, from the cache if an equal iteration was compiled before.
 
-    `x_locations` are the locations of the sequence elements. `follows` says which inputs of the loop are on the tape; it is empty if no
-    tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
+    `x_locations` are the locations of the sequence elements. `follows` has a flag for each input of the loop: whether it is on the tape. It
+    is empty if no tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
     """
     program = body.to_program()
     number = program.value_numbers
@@ -194,7 +194,7 @@ class CompiledIteration:
         carry_count, count = self.carry_count, len(program.input_types)
         self.panel_program = PanelProgram(program, range(carry_count + len(body.xs), count))
         self.placeholders = [NodeView(make_data_node(EMPTY_BUFFER, node.shape, node.dtype)) for node in body.carries]
-        self.placeholders += [location.make_placeholder(node.dtype) for node, location in zip(body.xs, x_locations, strict=True)]
+        self.placeholders += [location.make_iteration_view(node.dtype) for node, location in zip(body.xs, x_locations, strict=True)]
         self.placeholders += [
             NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
             for shape, dtype in self.panel_program.program.input_types[carry_count + len(body.xs) :]
@@ -278,7 +278,7 @@ class RecordedLoop:
     """A loop of `iteration_count` iterations of `iteration` that has run, as recorded on the tape.
 
     `layouts` are the layouts of the inputs (initial carried values, sequences, captured values), with every iteration. `locations` maps
-    value numbers to their locations.
+    value numbers of the iteration to their locations in the sources of the tape node.
     """
 
     def __init__(
@@ -289,6 +289,9 @@ class RecordedLoop:
     def vjp(self, tape_node: TapeNodeLike, gs: list[NodeView], wanted: Sequence[int]) -> Iterable[tuple[int, Cotangent]]:
         """Return pairs (k, cotangent of source k) for the sources `wanted` of the tape node `tape_node`, given `gs`, the cotangents of the
         differentiable results.
+
+        The pass runs by iteration. If it is recorded or traced itself, or if the plan cannot be repeated, it runs through ordinary
+        operations. A source without a pair has the cotangent 0.
         """
         iteration = self.iteration
         ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in iteration.carry_results]
@@ -320,7 +323,7 @@ class RecordedLoop:
         """Run the backward pass by iteration. Return pairs (k, cotangent of source k), or None if the plan cannot be repeated.
 
         `sources` are the sources of the loop's tape node. `ends` are the cotangents of the final carried values, and `ys` those of the
-        output sequences; None stands for 0.
+        output sequences; None stands for 0. A source without a pair has the cotangent 0 or is not on the tape.
         """
         turns, iteration = self.iteration_count, self.iteration
         back, panels = iteration.backward, iteration.backward_panels
@@ -336,12 +339,12 @@ class RecordedLoop:
 
         def make_placeholders() -> list[NodeView]:
             placeholders = [
-                location.make_placeholder(dtype) for location, (_, dtype) in zip(read_locations, iteration.backward_inputs, strict=True)
+                location.make_iteration_view(dtype) for location, (_, dtype) in zip(read_locations, iteration.backward_inputs, strict=True)
             ]
             placeholders += [NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) for shape, dtype in result_types[: iteration.carry_count]]
             for location, (shape, dtype) in zip(y_locations, result_types[iteration.carry_count :], strict=True):
                 placeholders.append(
-                    NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) if location is None else location.make_placeholder(dtype)
+                    NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) if location is None else location.make_iteration_view(dtype)
                 )
             return placeholders + [
                 NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) for shape, dtype in panels.program.input_types[len(placeholders) :]

@@ -30,7 +30,7 @@ class PanelProgram:
     """
 
     def __init__(self, program: NodeProgram, fixed_inputs: Collection[int]) -> None:
-        """Rewrite a program for `fixed_inputs`, the inputs that are equal in every iteration."""
+        """Rewrite the program `program`. `fixed_inputs` are the numbers of the inputs that are equal in every iteration."""
         count = self._input_count = len(program.input_types)
         readers: dict[int | Scalar, list[int]] = {}
         for k, step in enumerate(program.steps):
@@ -59,7 +59,9 @@ class PanelProgram:
         return number if number < self._input_count else number + len(self.panel_layouts)
 
     def pack(self, nodes: Sequence[Node]) -> list[Node]:
-        """Compute the panels and return them in the order of `panel_layouts`; `nodes` are the nodes of the program's inputs, by number."""
+        """Compute the panels and return their nodes in the order of `panel_layouts`; `nodes` are the nodes of the program's inputs, by
+        number.
+        """
         with disable_tape():
             panels = [Node.of(_POSITIVE, layout.shape, nodes[k].dtype, (nodes[k],), (layout,)) for k, layout in self.panel_layouts]
         realize(*panels)

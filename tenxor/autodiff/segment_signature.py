@@ -105,10 +105,12 @@ class SegmentSignature:
         self.key = (*key, *self._encode_segment(index_of, graph, wanted))
 
     def _encode_segment(self, index_of: dict[TapeNode, int], graph: TapeGraph, wanted: Collection[TapeNode]) -> list[object]:
-        """Return the part of the key that describes the tape nodes of the segment and their sources; extend `inputs` and `outer_nodes`.
+        """Return the part of the key that describes the tape nodes of the segment and their sources. New inputs and outer tape nodes are
+        appended to `inputs` and `outer_nodes`.
 
-        `index_of` maps the tape nodes of the segment to their indices; outer ones are added. Sources outside `graph.nodes_to_visit` are
-        constants. Tape nodes in `wanted` are marked. The fast path encodes the same as bytes (`fastpath/emit/tape_segments.py`).
+        `index_of` maps the tape nodes of the segment to their indices; outer ones are added, numbered ~0, ~1, ... Sources outside
+        `graph.nodes_to_visit` are constants. Tape nodes in `wanted` are marked. The fast path encodes the same as bytes
+        (`fastpath/emit/tape_segments.py`).
         """
         words: list[object] = []
         for tape_node in self.segment:
@@ -183,18 +185,21 @@ class SegmentSignature:
         return (tuple(words), equal), distinct
 
     def replay_or_record(self, compute: Callable[..., IndexedCotangents]) -> list[tuple[int, Cotangent]]:
-        """Return the results of `compute`, replayed if this signature is in the cache.
+        """Return the results of `compute` for `inputs`, as new pending nodes: pairs of an index and a cotangent or tangent.
 
-        On a miss, `compute` is recorded. `compute` takes placeholders for `inputs` and, to trace with symbolic sizes, a map from numbers to
-        symbolic sizes. With the fast path, a recording for different sizes may be used instead.
+        The indices are those that `compute` returns. A recording for this signature in the cache is replayed. On a miss, `compute` is first
+        recorded. With the fast path, the recording may come from a size-generic template instead. `compute(placeholders)` takes a
+        placeholder for each of `inputs`. A trace with symbolic sizes passes a second argument, the `SymbolicSizes`.
         """
         fast_path = upcalls.installed
         find_steps = None if fast_path is None else partial(fast_path.tape_replay.find_replay_steps, self, compute)
         return replay_or_record(self.key, self.inputs, compute, find_steps)
 
     def clone_segment(self, placeholders: Sequence[SegmentInput], symbolic_sizes: SymbolicSizes | None = None) -> SegmentClones:
-        """Clone the tape nodes of the segment, with `placeholders` in place of `inputs`. With `symbolic_sizes`, shapes, layouts and
-        offsets of the clones are symbolic.
+        """Return clones of the tape nodes of the segment, with `placeholders` in place of `inputs`.
+
+        With `symbolic_sizes`, shapes, layouts and offsets of the clones are symbolic. The tape node of each placeholder is set to the clone
+        of the input's tape node, or to None.
         """
         number_of = {id(x): k for k, x in enumerate(self.inputs)}
         clones: dict[TapeNode | None, TapeNode] = {}

@@ -33,18 +33,19 @@ from ..runtime.realize import realize
 rule_table = LazyFunctions("tenxor.autodiff.rule_table")  # imported with the first tape node that reads a node on the tape
 _POSITIVE = OPS["positive"]
 
-TapeSource = Any  # Past | Node | Scalar | None
+TapeSource = Any  # TapeNode | Node | Scalar | None
 
 
 class TapeNode:
     """A node of the autograd tape: how a graph node was computed. In PyTorch this is a `grad_fn`.
 
-    `recipe` and `offsets` are the graph node's. `sources` has an entry for each operand of the recipe. An operand on the tape is a `Node`
-    if its value is a residual, or if its own derivative reads this value; else it is a `TapeNode`. An operand not on the tape is a `Node`
-    or `Scalar` if the value is a residual, else None. A tape node without sources is a leaf.
+    `recipe` and `offsets` are those of the graph node. `sources` has an entry for each operand of the recipe. An operand on the tape is a
+    `Node` if the value is a residual, or if the operand's own derivative reads this value; otherwise a `TapeNode`. An operand not on the
+    tape is a `Node` if the value is a residual, otherwise None; a number stays a `Scalar`. A tape node without sources is a leaf.
 
-    `reads_result` is True if the derivative reads the value of the node. `serial` is larger than the numbers of the operands. `grad_hook`
-    receives the cotangent in a backward pass, or is None. `is_traced` is True if the node reads an argument of a function being traced.
+    `reads_result` is True if the derivative reads the value of the graph node. `serial`, the serial number, is larger than the serial
+    numbers of the sources. `grad_hook` is the `GradHandler` that receives the cotangent in a backward pass, or None. `is_traced` is True if
+    the node reads an argument of a function being traced.
     """
 
     __slots__ = ("__weakref__", "serial", "offsets", "reads_result", "recipe", "sources", "is_traced", "grad_hook")
@@ -65,11 +66,12 @@ class TapeNode:
         self.grad_hook: Any = None
 
     def make_tape_node(self, node: Node, serial: int) -> Any:
-        """Return the tape node of `node`, a new node that reads a node with this tape node. `serial` is the serial number of the new one.
+        """Return the tape entry of `node`, a new node with the serial number `serial` that reads a node with this tape node.
 
-        The result is `TRACED` or `TRACED_CONSTANT` instead if nothing is recorded but an operand reads an argument of a function being
-        traced. The result is None if nothing is recorded, or if the operation has no derivative, and no operand is traced. The fast
-        path does the same in `fastpath/emit/tape_nodes.py`.
+        While a tape is recorded (`tape_mode` is True), the entry is a new tape node. Otherwise, or if the dtype of `node` has no
+        derivative, the entry is None, or a mark if an operand reads an argument of a function being traced. The mark is `TRACED_CONSTANT`
+        if `tape_mode` is False, else `TRACED`. Raise DerivativeError if the operation has no rule. The fast path does the same in
+        `fastpath/emit/tape_nodes.py`.
         """
         recipe, sources = node.recipe, node.sources
         tracked, bit, traced = 0, 1, False  # This loop runs for every operation, so it is kept short.
@@ -93,7 +95,7 @@ class TapeNode:
         if needs is NO_RESIDUALS:
             return TRACED if traced else None
         tape_sources: list[TapeSource] = []
-        for s, needed in zip(sources, needs.reads_sources):  # noqa: B905  # `needs.sources` has as many entries as `sources`
+        for s, needed in zip(sources, needs.reads_sources):  # noqa: B905  # `needs.reads_sources` has as many entries as `sources`
             if type(s) is not Node:
                 tape_sources.append(s)
             elif not needed:
@@ -107,13 +109,13 @@ class TapeNode:
 
     @property
     def layouts(self) -> tuple[Layout | None, ...]:
-        """The layout through which each source was read; None for a number."""
+        """The layout through which the operation read each source, in the order of `sources`; None for a number."""
         pairs = zip(self.recipe.layout_keys, self.offsets)  # noqa: B905  # the last offset may be the target's
         return tuple([None if layout_key is None else layout_key.layout.at(offset) for layout_key, offset in pairs])
 
     @property
     def target(self) -> Layout:
-        """The layout through which a store, a scatter or a scan was written."""
+        """The layout through which a store, a scatter or a running reduction (`Scan`) wrote the result. Other operations have no target."""
         layout_key = self.recipe.target
         assert layout_key is not None
         layout: Layout = layout_key.layout.at(self.offsets[-1])
@@ -127,8 +129,9 @@ FREED_SOURCES: tuple[TapeSource, ...] = (None,)  # the sources of a tape node wh
 
 
 def get_tape_node(source: TapeSource) -> TapeNode | None:
-    """Return the tape node of `source`: a graph node, a tape node, a number or None. Return None if no tape node exists, and a tape node
-    itself.
+    """Return the tape node of the graph node `source`, or None without a tape node. A tape node is returned itself.
+
+    A number and None give None.
     """
     if type(source) is Node:
         source = source.tape_node
@@ -136,8 +139,10 @@ def get_tape_node(source: TapeSource) -> TapeNode | None:
 
 
 def copy_detached(node: Node) -> Node:
-    """Return a node with the content of `node` but without a tape node. It shares the memory of `node`, unless the memory is externally
-    shared.
+    """Return a new node with the content of `node` but without a tape node: a constant for derivatives.
+
+    If `node` is in memory, both share the buffer; only externally shared memory is copied, at once. For a pending `node` the result is a
+    pending copy.
     """
     if node.buffer is not None and not is_externally_shared(node):
         return make_data_node(node.buffer, node.shape, node.dtype)
@@ -149,7 +154,7 @@ def copy_detached(node: Node) -> Node:
 
 
 def clone_unshared(source: Node) -> Node:
-    """Return a new node with the content and the tape node of `source`; the content is copied if its memory is externally shared."""
+    """Return a new node with the content and the tape node of `source`. Externally shared memory is copied at once (`copy_detached`)."""
     copy = copy_detached(source)
     copy.tape_node = source.tape_node
     return copy

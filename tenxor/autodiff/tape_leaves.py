@@ -16,7 +16,7 @@ _POSITIVE = OPS["positive"]
 
 
 class GradHandler:
-    """The actions for the cotangent of a tape node.
+    """The actions for the cotangent of a tape node in a backward pass.
 
     The `hooks` run in order, and each may replace the cotangent. If `keeps_grad`, the cotangent is added to `grad`, a storage with as many
     elements as the content, or None before the first cotangent. `retained_handler` is the handler of `retain_grad`, or None. It lives as
@@ -32,7 +32,11 @@ class GradHandler:
         self.hooks: dict[int, Callable[[NodeView], NodeView | None]] = {}
 
     def receive(self, g: NodeView) -> NodeView:
-        """Run the hooks on the cotangent `g`, add it to `grad` if gradients are kept, and return the cotangent to continue with."""
+        """Run the hooks on the cotangent `g`, and return the final cotangent, with which the backward pass continues.
+
+        A hook that returns None leaves the cotangent unchanged. The final cotangent is added to `grad` if `keeps_grad`, and passed to
+        `retained_handler`, unless None.
+        """
         for hook in list(self.hooks.values()):
             g = hook(g) or g
         if self.retained_handler is not None:
@@ -47,8 +51,10 @@ class GradHandler:
 
 
 def make_leaf(node: Node) -> tuple[Node, TapeNode]:
-    """Return a new node with the content of `node`, and the tape node of this new node: a new leaf, unless a tape is recorded and `node` is
-    on the tape.
+    """Return a new node with the content of `node`, and the tape node of the new node.
+
+    The tape node is a new leaf, unless a tape is recorded and `node` is on the tape. Then the tape node records a copy of `node`, and has a
+    source. If `node` is in memory, both nodes share the buffer; only externally shared memory is copied, at once.
     """
     recipe = node.recipe
     if node.buffer is None or is_externally_shared(node) or node.tape_node is not None:

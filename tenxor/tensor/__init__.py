@@ -61,6 +61,7 @@ class Tensor(  # the families of methods; the bases of a family are the families
     __slots__ = ()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return the module `tenxor`, as the array API standard demands. Raise ArgumentError for an unknown version of the standard."""
         if api_version not in (None, *API_VERSIONS):
             raise ArgumentError(f"__array_namespace__: there is no version {api_version!r} here; there are {', '.join(API_VERSIONS)}")
         return self._namespace()
@@ -83,6 +84,8 @@ class Tensor(  # the families of methods; the bases of a family are the families
         ------
         ShapeError
             If the elements do not fit the shape or the dtype.
+        DTypeError
+            For an unknown dtype.
 
         Examples
         --------
@@ -99,8 +102,29 @@ class Tensor(  # the families of methods; the bases of a family are the families
         return self.reshape(*shape)
 
     def dot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the products summed over the last axis of this tensor and the last but one of `other`, as a new tensor. See `tx.dot`.
+        """Return the products summed over the last axis of this tensor and the last but one of `other`. See `tx.dot`.
 
+        Parameters
+        ----------
+        other : Tensor, array, sequence or number
+            A 1-D operand is summed over its only axis. A number or a 0-d operand multiplies this tensor instead.
+        out : Tensor, optional
+            Receives the result, and is returned.
+
+        Returns
+        -------
+        Tensor
+            New tensor of the promoted dtype, with the remaining axes of this tensor, then of `other`. With `out`, `out` itself.
+
+        Raises
+        ------
+        ShapeError
+            If the summed axes differ in size.
+        DTypeError
+            If the dtypes do not promote.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.asarray([1, 2, 3]).dot(tx.asarray([4, 5, 6])).item()
         32
@@ -136,7 +160,7 @@ class Tensor(  # the families of methods; the bases of a family are the families
 
 @cache
 def migration_hints() -> dict[str, str]:
-    """Return advice by attribute name, for attributes of tensors in other libraries and for names that are functions here."""
+    """Return a dict with advice by attribute name, for attributes of tensors in foreign libraries and for names of functions here."""
     import sys
 
     from .._utils.foreign_names import OUR_FUNCTION_BY_ALIAS, list_tensor_advice
@@ -147,5 +171,5 @@ def migration_hints() -> dict[str, str]:
 
 
 def missing_attribute_error(name: str) -> UnknownAttribute:
-    """Return the error for an attribute of tensors in other libraries, with advice for the user."""
+    """Return the error for the attribute `name`, a key of `migration_hints()`, with advice for the user."""
     return UnknownAttribute(lambda: f"a Tensor has no attribute {name!r}; use {migration_hints()[name]}")

@@ -24,7 +24,7 @@ _NON_SEQUENCE_TYPES = (str, bytes, bytearray, Mapping, Set)  # iterable types th
 
 
 class NamedDefault(int):
-    """A default value that differs in identity from an equal number given by the caller."""
+    """A default value of a parameter, an integer not identical to an equal number given by the caller. Its `repr` is `text`."""
 
     def __new__(cls, value: int, text: str) -> NamedDefault:
         instance = super().__new__(cls, value)
@@ -64,7 +64,7 @@ def is_flag(value: Any) -> bool:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a flag as a bool. Raise ArgumentError for other values, such as the integer 2 or an array."""
+    """Return the flag `value`, the argument `name`, as a bool. Raise ArgumentError for a value like the integer 2 or an array."""
     if not is_flag(value):
         raise ArgumentError(f"{name} is {describe_value(value)}; it must be True or False")
     return bool(value)
@@ -94,10 +94,14 @@ def normalize_axes(op: str, axes: int | Iterable[int] | None, ndim: int) -> tupl
 
 
 def write_out(op: str, out: Any, result: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
-    """Return `result`, or write it into the tensor `out` and return `out`.
+    """Return `result` if `out` is None. Otherwise write `result` into the tensor `out`, or a tuple of this tensor alone, and return the
+    tensor.
 
     With `where`, elements are written only where `where` is true. With casting "unsafe" the result is converted to the dtype of `out`,
-    whatever is lost. The result of an elementwise operation may `broadcast` to the shape of `out`.
+    whatever is lost. With `broadcast`, as for elementwise operations, the result is broadcast to the shape of `out`.
+
+    Raise ArgumentError for `where` without `out`, and DTypeError if `out` is no tensor. Raise ShapeError or DTypeError if the result does
+    not fit into `out`. `op` is the name of the operation for messages.
     """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if target is None:

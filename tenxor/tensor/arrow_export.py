@@ -13,9 +13,9 @@ from ..errors import DTypeError, ShapeError
 
 
 def to_arrow_array(op: str, elements: np.ndarray[Any, Any]) -> Any:
-    """Return the pyarrow array of a NumPy array.
+    """Return the pyarrow array of the NumPy array `elements`: numbers, or lists of fixed size nested once for each axis after the first.
 
-    Raise ShapeError for a 0-d array, DTypeError for complex numbers, and ModuleNotFoundError without pyarrow.
+    Raise ShapeError for a 0-d array, DTypeError for complex numbers, and ModuleNotFoundError without pyarrow. `op` is for messages.
     """
     try:
         import pyarrow

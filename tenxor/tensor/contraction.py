@@ -109,6 +109,7 @@ def offset_loops(loops: Loops, a: TensorBase, b: TensorBase) -> Loops:
 
 
 def _move_to_offset(layout: Layout, t: TensorBase) -> Layout:
+    """Return `layout`, the layout of `t` but for its offset, moved to the offset of `t`. A view chain is returned unchanged."""
     return layout if t.spec.layout.base is not None else layout.at(t.offset)
 
 
@@ -140,7 +141,11 @@ def _build_matmul_loops(a: Layout, b: Layout) -> Loops:
 
 
 def build_loops(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept_labels: Labels, summed_labels: Labels) -> Loops:
-    """Return the loops over axes given by labels: the `kept_labels` axes in the order of the result, then the `summed_labels` axes."""
+    """Return the loops over axes given by labels: the `kept_labels` axes in the order of the result, then the `summed_labels` axes.
+
+    `a_labels` and `b_labels` have a label for each axis of `a` and `b`. Axes with equal labels are iterated together, and must have equal
+    sizes.
+    """
     sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
     loops = [*kept_labels, *summed_labels]
     shape = [sizes[label] for label in loops]
@@ -148,7 +153,10 @@ def build_loops(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept_l
 
 
 def _arrange_for_loops(loops: Labels, layout: Layout, labels: Labels, shape: Sequence[int]) -> Layout:
-    """Return a layout with an axis for each loop, in order. The layout is broadcast along loops for which the operand has no axis."""
+    """Return `layout` with an axis for each label in `loops`, in order, of the sizes `shape`. `labels` has the labels of its own axes.
+
+    The result is broadcast along loops for which `layout` has no axis.
+    """
     axes = list(labels)
     permuted = layout.permute([axes.index(label) for label in loops if label in axes])
     return permuted.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
@@ -199,12 +207,16 @@ def contract_axes(op: str, a: Any, b: Any, a_axes: tuple[int, ...], b_axes: tupl
 
 
 def contraction_dtype(op: str, a: TensorBase, b: TensorBase) -> DType:
-    """Return the dtype of a sum of products. For bools this is bool: whether any product is true."""
+    """Return the dtype of a sum of products of `a` and `b`: the promoted dtype. Bools give bool: the sum says whether a product is true.
+
+    Raise DTypeError if the dtypes do not promote; the message names `op`.
+    """
     return promote(a.dtype, b.dtype, op)
 
 
 def widen(t: Any, dtype: DType) -> Any:
-    """Return a tensor in the dtype for sums of its products.
+    """Return `t`, an operand of a contraction of `dtype`, cast to the dtype in which the products are summed, or `t` itself if it has this
+    dtype.
 
     Narrow floats are summed in float32. Narrow integers are summed in 32 bits: the result is the same modulo 2 to the power of the narrow
     width. Bools are summed in float32: a sum is not 0 if any product is true.
@@ -233,7 +245,11 @@ def _build_recipes(left: LayoutKey, right: LayoutKey, kept_count: int, dtype: DT
 
 
 def contract_over_loops(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
-    """Return the pending sum, as `dtype`, of the products of two tensors of equal dtype over the given loops."""
+    """Return the sum, as `dtype`, of the products of two tensors of equal dtype over `loops`: the layouts of `a` and `b` over the loops,
+    and the number of loops without summation.
+
+    The result is pending, unless an operand is externally shared. Without summed loops, the products are returned.
+    """
     left, right, kept_count = loops
     shape = left.shape
     if kept_count == len(shape):

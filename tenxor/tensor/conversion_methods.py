@@ -42,7 +42,10 @@ FUNCTION_OF_UFUNC: dict[Any, Callable[..., Any]] = {}
 
 
 class _SharedArrayExporter:
-    """An exporter that keeps a buffer alive and externally shared while an array over it lives. The caller holds the lock."""
+    """The object from which NumPy makes an array over `buffer`. The buffer stays alive and externally shared while the array lives.
+
+    The array is read-only if the buffer is, or if several positions of `layout` share an element. The caller holds the lock.
+    """
 
     def __init__(self, buffer: Buffer, layout: Layout, dtype: DType) -> None:
         self.buffer = buffer
@@ -73,7 +76,24 @@ class ConversionMethods(WriteMethods):
     __slots__ = ()
 
     def to_numpy(self) -> Array:
-        """Return a new NumPy array with the same elements. bfloat16 becomes float32."""
+        """Return a new NumPy array with the same elements.
+
+        Returns
+        -------
+        numpy.ndarray
+            A copy of the same shape and dtype; bfloat16 becomes float32. A pending tensor is evaluated first.
+
+        Raises
+        ------
+        TraceError
+            For a tensor without values in a traced function.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.asarray([1, 2]).to_numpy()
+        array([1, 2])
+        """
         return self._copy_elements("to_numpy")
 
     def _copy_elements(self, op: str) -> Array:
@@ -113,7 +133,14 @@ class ConversionMethods(WriteMethods):
     numpy = to_numpy
 
     def tolist(self) -> Any:
-        """Return the elements as Python numbers in nested lists, or for a 0-d tensor as a number."""
+        """Return the elements as Python numbers in nested lists, or for a 0-d tensor as a number.
+
+        Raise TraceError for a tensor without values in a traced function.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         return _to_lists(self._copy_elements("tolist"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -144,11 +171,17 @@ class ConversionMethods(WriteMethods):
         return None if layout.base is None and layout.tables is None else "its elements have no strides"
 
     def _export_array(self) -> Array | None:
-        """Return a NumPy array over this tensor's memory, for bfloat16 over the bits; None if no array can share the memory."""
+        """Return a NumPy array over this tensor's memory, for bfloat16 over the bits. Return None if no array can share the memory
+        (`_unshareable_reason`).
+        """
         return self._share_as_array() if self._unshareable_reason() is None else None
 
     def _share_as_array(self, *, whole_storage: bool = False) -> Array:
-        """Return a NumPy array over this tensor's view of its memory, or with `whole_storage` over the bytes of the whole storage."""
+        """Return a NumPy array over this tensor's view of its memory, or with `whole_storage` over the bytes of the whole storage.
+
+        The storage is computed if pending. Content with further readers is first copied to a separate buffer, now the buffer of the
+        storage. A writable buffer is externally shared from then on.
+        """
         layout, dtype = self.layout, self.dtype
         if layout.size == 0:
             check_element_count("to_numpy", layout.shape)
@@ -267,7 +300,7 @@ class ConversionMethods(WriteMethods):
         return make_capsule(shared, max_version, is_bfloat16=self.dtype is bfloat16, is_copied=is_copied)
 
     def _copy_detached(self) -> Self:
-        """Return a tensor with the same elements in separate memory, aligned as usual, and without a tape node."""
+        """Return a pending tensor with the same elements in separate memory, aligned as usual, and without a tape node."""
         with disable_tape():
             node = Node.of(OPS["positive"], self.layout.shape, self.dtype, (self.node,), (self.layout,))
             return self._from_node(node)
@@ -276,11 +309,12 @@ class ConversionMethods(WriteMethods):
         return DLPACK_CPU
 
     def _to_operand(self, value: Any, op: str, *, is_operator: bool = False) -> Any:
-        """Return an operand as a tensor or a Python number. NumPy arrays and scalars, and nested lists, become tensors.
+        """Return `value` as a tensor or a Python number, for the operation `op`. NumPy arrays and scalars, and nested lists, become
+        tensors.
 
-        Raise DTypeError for further objects. An operator (`is_operator`) returns NotImplemented instead, so that the object's own
-        operator is tried; for arrays of other libraries it raises, since Python would call them unequal. For NumPy subclasses, like
-        masked arrays, it returns NotImplemented.
+        Raise DTypeError for further objects. An operator (`is_operator`) returns NotImplemented instead, so that the object's own operator
+        is tried. It does so for NumPy subclasses, like masked arrays, too. For arrays of other libraries, an operator raises as well, since
+        Python would call them unequal.
         """
         if isinstance(value, TensorBase) or type(value) in _NUMBER_TYPES:
             return value
@@ -301,13 +335,13 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_nested(cls, obj: Any, wanted_dtype: DType | None, op: str) -> Self:
-        """Return a tensor of a number or of nested lists of numbers."""
+        """Return a tensor of a number or of nested lists of numbers, in `wanted_dtype`. For None, the dtype follows from the numbers."""
         converted, dtype = nested_lists.from_nested(cls, obj, wanted_dtype, op)
         return converted if isinstance(converted, cls) else cls._from_numpy(converted, dtype, True)
 
     @classmethod
     def _from_array(cls, array: Any) -> Self:
-        """Return a tensor with the elements of a NumPy array or scalar, as a copy unless the array is read-only for good."""
+        """Return a tensor with the elements of a NumPy array or scalar. Only memory that stays read-only forever is shared, not copied."""
         array = np.asarray(array)
         fast_path = upcalls.installed
         if fast_path is not None:
@@ -325,7 +359,11 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_numpy(cls, array: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Self:
-        """Return a tensor with the elements of an array. It is a copy unless `copy=False` is given or the array is read-only for good."""
+        """Return a tensor with the elements of `array`, converted to `dtype` if given.
+
+        With `copy` None, only memory that stays read-only forever is shared. True always copies, and False never does. Raise ArgumentError
+        if False is impossible, and DTypeError for an array of texts, objects or dates.
+        """
         array = np.asarray(array)
         if not array.dtype.isnative:
             if copy is False:
@@ -351,6 +389,7 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_copy(cls, array: Array, dtype: DType) -> Self:
+        """Return a tensor with a copy of the elements of `array`, an array of `dtype`."""
         if pool.is_under_pressure:
             pending_limits.free_pending_memory()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
@@ -367,6 +406,11 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_shared(cls, array: Array, dtype: DType, *, is_borrowed: bool = False) -> Self:
+        """Return a tensor over the memory of `array`, without a copy. With `is_borrowed`, the caller promises not to write this memory.
+
+        Borrowed memory, and the memory of a read-only `array`, is read-only here. Memory is externally shared unless borrowed or part of a
+        bytes object. Raise ArgumentError if the address or the strides are no multiples of the element size.
+        """
         if not _has_element_strides(array):
             raise ArgumentError(
                 f"asarray: the address or the strides {array.strides} are not multiples of the {dtype.itemsize} bytes of {dtype};"
@@ -405,8 +449,9 @@ def _to_lists(array: Array) -> Any:
 
 
 def _find_owner(array: Array) -> tuple[Any, bool]:
-    """Return the object that owns the memory of an array, None for an array itself, and whether an array along the chain of views is
-    writable.
+    """Return the owner of the memory of an array, and whether an array along the chain of views is writable.
+
+    The owner is None if the memory belongs to an array itself.
     """
     base: Any = array
     writeable = False
@@ -428,6 +473,9 @@ def _is_read_only(array: Array) -> bool:
 
 
 def _has_element_strides(array: Array) -> bool:
+    """Return whether the address and the strides of an array are multiples of the element size; the address, of a part for complex
+    elements.
+    """
     size = array.dtype.itemsize
     address = array.__array_interface__["data"][0]
     return address % array.real.itemsize == 0 and all(s % size == 0 for s in array.strides)

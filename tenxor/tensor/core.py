@@ -71,7 +71,7 @@ def check_device(op: str, device: object) -> None:
 class MigrationHints:
     """The last base class of `Tensor`, for advice about attribute names of other libraries.
 
-    Foreign names may be set on this class, so that an access raises an error with advice. `dir` does not list them.
+    A foreign name may be set on this class, so that reading the attribute raises an error with advice. `dir` does not list foreign names.
     """
 
     __slots__ = ()
@@ -166,7 +166,7 @@ class TensorBase(MigrationHints):
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
-        """Return this tensor. Raise ArgumentError for any device but "cpu"."""
+        """Return this tensor. Raise ArgumentError for any device but "cpu". `stream` has no effect."""
         check_device("to_device", device)
         return self
 
@@ -199,9 +199,10 @@ class TensorBase(MigrationHints):
 
     @classmethod
     def _from_node(cls, node: Node, spec: Spec | None = None) -> Self:
-        """Return a new tensor for a node, with a spec or in the node's shape.
+        """Return a new tensor for `node`: with the layout of `spec`, or by default in the node's shape.
 
-        A node with an externally shared source buffer is evaluated at once. The size of the pending graph is capped.
+        A node with an externally shared source buffer is computed at once. Further pending nodes may be computed too, to limit the pending
+        graph and its memory.
         """
         recipe = node.recipe
         if spec is not None:
@@ -329,7 +330,7 @@ class TensorBase(MigrationHints):
     ) -> tuple[Self, Recipe]:
         """Return the pending tensor of an elementwise operation, stored in the memory order of the operands, and the recipe.
 
-        So `t.T + 1` is a view of the result of `t + 1`.
+        `layouts` are the layouts of `sources`, broadcast to `shape`; None for a number. For example, `t.T + 1` is computed as `(t + 1).T`.
         """
         order = memory_order([x for x in layouts if x is not None]) if len(shape) > 1 else None
         if order is None:
@@ -347,6 +348,13 @@ class TensorBase(MigrationHints):
 
         Results are evaluated on demand, so no program needs to call this method.
 
+        Returns
+        -------
+        Tensor
+            This tensor.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> (tx.ones(3) + 1).realize().tolist()
         [2.0, 2.0, 2.0]
@@ -449,7 +457,11 @@ _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater",
 
 
 def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
-    """Return the dtype that decides how Python numbers among the operands are converted: the highest dtype of the tensors."""
+    """Return the dtype that decides how Python numbers among the operands are converted: the highest dtype of the tensors.
+
+    Without tensors, the highest default dtype of the numbers counts, and for `where` only the two values do. An operation that computes
+    integers in floats gives float64. An operation with a real number beside complex ones (`number_and_float`) gives the dtype of a part.
+    """
     dtype: DType | None = None
     candidates = operands[1:] if op.name == "where" else operands
     for x in candidates:
@@ -464,7 +476,10 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
 
 
 def _integer_bounds(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
-    """Return the lowest and the highest Python integer for which the dtypes of the scalar operands stay the same."""
+    """Return the lowest and the highest Python integer for which the operation keeps the same dtypes.
+
+    `dtypes` are the dtypes of the Python numbers among the operands of `op`.
+    """
     low, high = -MAX_INT64, MAX_UINT64
     for dtype in dtypes:
         if dtype.is_integer:
@@ -477,15 +492,19 @@ def _integer_bounds(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
 
 
 def _check_exponent(value: Any, base_dtype: DType) -> None:
-    """Raise NegativeExponent for a negative exponent of integers."""
+    """Raise NegativeExponent if the exponent `value` is a negative integer and the base has no float or complex dtype."""
     if isinstance(value, int) and value < 0 and not (base_dtype.is_float or base_dtype.is_complex):
         raise NegativeExponent.of(base_dtype, value)
 
 
 def to_scalar(value: Any, tensor_dtype: DType, op: str) -> Scalar:
-    """Return a `Scalar` of a Python number, in the number's dtype beside a tensor of dtype `tensor_dtype`.
+    """Return the Python number `value` as a `Scalar`, in the number's dtype beside a tensor of `tensor_dtype` (`promote_weak`).
 
-    Raise DTypeError for objects that are no numbers.
+    `op` is the name of the operation. If `op` is a comparison, an integer outside of the range of an integer dtype becomes an infinity of
+    the same sign, in float64. A symbolic size gets `tensor_dtype`.
+
+    Raise OutOfBounds for an integer out of range in another operation. Raise DTypeError for an object that is no Python number, such as a
+    NumPy integer.
     """
     number_type = type(value)
     if number_type is not float and number_type is not int and number_type is not bool and number_type is not complex:

@@ -27,14 +27,15 @@ MAX_LIST_ELEMENTS = 1 << 20  # elements copied in one call; signals wait until t
 class CreationFunctions:
     """The creation functions of the fast path (`fastpath/emit/creation_calls.py`), with their caches.
 
-    `replay` returns the pending tensor of a recorded call. The arguments are a function's name, the tuple of positional and the
+    `replay` returns the pending tensor of a recorded call, or None. The arguments are a function's name, the tuple of positional and the
     dictionary of keyword arguments, and a cache; `build_key` gives the cache key. `is_worth_recording` says whether a call is worth
     recording, and `record` also records rules for further sizes. `replay_list` and `replay_array` return a tensor of a list or an array
-    of a kind in their cache.
+    whose kind is in the cache, or None.
 
     `make_uninitialized` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `max_small_bytes` bytes, or
-    None if the fast path declines. `fill_from_list` writes a list of floats or integers into a buffer: so many rows (0 for a flat list)
-    of so many numbers. `copy_bytes` writes so many bytes of another object. Both return whether the object fitted.
+    None if the fast path declines. `fill_from_list(numbers, buffer, rows, count, is_float)` writes floats or integers into a buffer: `rows`
+    lists (0 for a flat list) of `count` numbers. `copy_bytes(source, buffer, nbytes)` writes the bytes of another object. Both return
+    whether the object fitted.
     """
 
     def __init__(
@@ -66,7 +67,9 @@ class CreationFunctions:
         self.array_recipes: dict[CallKey, tuple[Recipe, Spec]] = {}
 
     def clear(self) -> None:
-        """Clear all caches. Called when the cache of layout forms is cleared, since specs of the same dims are new objects from then on."""
+        """Clear the caches. Called when the layout keys are cleared: equal shapes then get new specs, and specs are compared by
+        identity.
+        """
         for table in self._tables:
             table.clear()
 
@@ -76,10 +79,13 @@ class CreationFunctions:
 
     @property
     def _tables(self) -> tuple[dict[Any, Any], ...]:
+        """The four caches."""
         return self.uninitialized_recipes, self.templates, self.list_recipes, self.array_recipes
 
     def call_and_record(self, name: str, fallback: Callable[..., _C], args: tuple[Any, ...], keywords: dict[str, Any]) -> _C:
-        """Return the result of a function of arguments without tensors, and record the call if worthwhile."""
+        """Return `fallback(*args, **keywords)`, the result of the function `name` of arguments without tensors, and record the call if
+        worthwhile.
+        """
         if not self.is_worth_recording(name, args, keywords):
             return fallback(*args, **keywords)
         result = fallback(*args, **keywords)
@@ -89,7 +95,9 @@ class CreationFunctions:
         return result
 
     def _cache_template(self, key: CallKey | None, result: TensorBase) -> StepsTemplate | None:
-        """Cache the template of a pending result under `key`, and return the template; None if the result cannot be replayed."""
+        """Cache the template of a pending result under `key`, and return the template. Return None if `key` is None, or if the result
+        cannot be replayed.
+        """
         node, spec = result.storage.node, result.spec
         is_whole = not result.offset and spec.is_contiguous and spec.shape == node.shape and node.dtype is spec.dtype
         order: list[Node] = []
@@ -148,7 +156,7 @@ class CreationFunctions:
 
 
 def _cache(table: dict[_K, _T], key: _K, value: _T) -> _T:
-    """Store a value in a cache and return the value. A full cache is cleared first."""
+    """Store `value` under `key` in the cache `table`, and return `value`. A full cache is cleared first."""
     if len(table) >= MAX_CACHE_ENTRIES:
         table.clear()
     table[key] = value
@@ -156,10 +164,12 @@ def _cache(table: dict[_K, _T], key: _K, value: _T) -> _T:
 
 
 def append_recordable(node: Node, inputs: Sequence[Node], ordered_nodes: list[Node], oldest_serial: int) -> bool:
-    """Append a pending node to `ordered_nodes`, after its operands, and return whether that was possible.
+    """Append the pending `node` to `ordered_nodes`, after the operands not listed yet. Return whether this was possible.
 
-    The graph may read only `inputs` and numbers, and must have few nodes. Nodes without node operands must be new: their serial numbers
-    must be `oldest_serial` or larger.
+    The graph may read only the nodes `inputs` and numbers, and have up to `MAX_RECORDED_NODES` nodes. Nodes in memory, stored nodes,
+    reinterpretations and uncacheable recipes are refused. A node without node operands must have been made in the recorded call: its serial
+    number must be `oldest_serial` or larger, unless the node is a `POSITION` node. After False, `ordered_nodes` may hold operands of
+    `node`.
     """
     if node.buffer is not None or node.is_stored or node.recipe.is_uncacheable or len(ordered_nodes) >= MAX_RECORDED_NODES:
         return False

@@ -60,8 +60,10 @@ def _read_capsule(capsule: Any) -> tuple[_DLTensor, _DLManagedTensorVersioned | 
 
 
 def make_capsule(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16: bool, is_copied: bool) -> Any:
-    """Return the DLPack capsule of an array. `is_bfloat16` marks elements that are bits of bfloat16, `is_copied` a copy made for this
-    capsule.
+    """Return the DLPack capsule of `array`, in the newest version up to `max_version` (None for before 1.0).
+
+    `is_bfloat16` marks elements that are bits of bfloat16, and `is_copied` a copy made for this capsule. Versions before 1.0 cannot express
+    the latter.
     """
     capsule = array.__dlpack__(max_version=max_version)
     tensor, versioned = _read_capsule(capsule)
@@ -90,7 +92,11 @@ class _BitsExporter:
 
 
 def import_array(exporter: Any, device: str | None, copy: bool | None, *, is_bfloat16: bool) -> Array:
-    """Return a NumPy array over the memory of a DLPack exporter, or a necessary copy. For bfloat16 the array holds the bits."""
+    """Return a NumPy array over the memory of the DLPack object `exporter`, or a copy if necessary, or if `copy` is True.
+
+    If `device` is not None, the exporter must give elements on the CPU. With `copy` False, NumPy raises an error for a necessary copy. With
+    `is_bfloat16` the array holds the bits.
+    """
     source = _BitsExporter(exporter) if is_bfloat16 else exporter
     if device is None and copy is None:  # the only call that the oldest exporters understand
         return np.from_dlpack(source)

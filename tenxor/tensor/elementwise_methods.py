@@ -41,7 +41,7 @@ def _build_docstring(op: Op) -> str:
 
 
 def build_unary_method(name: str) -> Callable[[T], T]:
-    """Return the method of `Tensor` that applies a unary operation of the op table."""
+    """Return the method of `Tensor` that applies the unary operation `name` of the op table."""
     op = OPS[name]
 
     def method(self: Any) -> Any:
@@ -54,7 +54,7 @@ def build_unary_method(name: str) -> Callable[[T], T]:
 
 
 def build_binary_method(name: str) -> Callable[[T, Operand], T]:
-    """Return the method of `Tensor` that applies a binary operation of the op table."""
+    """Return the method of `Tensor` that applies the binary operation `name` of the op table."""
     op = OPS[name]
 
     def method(self: Any, other: Any) -> Any:
@@ -67,7 +67,7 @@ def build_binary_method(name: str) -> Callable[[T, Operand], T]:
 
 
 def _build_operator_methods(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Return the three methods behind a binary operator of Python: `x + y`, `number + x`, `x += y`."""
+    """Return the three methods behind the binary operator of the operation `name`, in this order: `x + y`, `number + x`, `x += y`."""
     op = OPS[name]
 
     def forward(self: Any, other: Any) -> Any:
@@ -186,10 +186,11 @@ class ElementwiseMethods(IndexingMethods):
         return self._reject_operand(other, "pow", "**") if result is NotImplemented else self._write_operator_result(result, "pow", "**")
 
     def _write_result(self, op: str, result: TensorBase, where: Any = None, broadcast: bool = False) -> Self:
-        """Write a result into this tensor, the `out` argument of an operation, and return the tensor.
+        """Write a result into this tensor, the `out` argument of the operation `op`, and return this tensor.
 
-        With `where`, only elements where it is true are written. The result of an elementwise operation may `broadcast` to this shape.
-        Raise ShapeError or DTypeError if the result does not fit.
+        With `where`, only elements where `where` is true are written. With `broadcast`, as for elementwise operations, the result is
+        broadcast to this shape. Raise ShapeError if the shapes differ, and DTypeError if the result has a higher kind of dtype (floats for
+        integers).
         """
         fits = DTYPE_KIND_RANKS[result.dtype.kind] <= DTYPE_KIND_RANKS[self.dtype.kind]
         if fits and where is not None and where is not True:
@@ -204,9 +205,10 @@ class ElementwiseMethods(IndexingMethods):
         return self
 
     def _write_operator_result(self, result: TensorBase, name: str, infix: str) -> Self:
-        """Write the result of an in-place operation into this tensor, and return the tensor.
+        """Write the result of an in-place operation into this tensor, and return this tensor.
 
-        Raise ShapeError if the result has another shape, and DTypeError if its dtype is of a higher kind.
+        Raise ShapeError if the result has another shape, and DTypeError for a dtype of a higher kind. The messages name the operation
+        `name` and the operator `infix`. The caller must not read `result` afterwards.
         """
         storage, dtype, shape = self.storage, self.dtype, self.layout.shape
         is_same_dtype = result.dtype is dtype
@@ -224,8 +226,9 @@ class ElementwiseMethods(IndexingMethods):
         return self
 
     def _reject_operand(self, other: object, name: str, infix: str) -> Any:
-        """Return NotImplemented for an in-place operator, or raise DTypeError for a NumPy array of a subclass, whose operator would replace
-        the tensor.
+        """Return NotImplemented, the result of an in-place operator for the unsupported operand `other`.
+
+        Raise DTypeError for a NumPy array of a subclass: its own operator would replace the tensor by an array.
         """
         if isinstance(other, np.ndarray):
             class_name = type(other).__name__
@@ -244,11 +247,31 @@ class ElementwiseMethods(IndexingMethods):
 
     @delegate_to("round")
     def round(self, decimals: int = 0, *, out: Self | None = None, where: Operand | None = None) -> Self:
-        """Return the nearest integers, as a new tensor. Ties go to even. See `tx.round`.
+        """Return the nearest integers, in the same dtype. Ties go to even. See `tx.round`.
 
-        With `decimals`, the elements are rounded to multiples of `10 ** -decimals`. Raise ArgumentError if `decimals` of floats is beyond
-        300.
+        Parameters
+        ----------
+        decimals : int, default 0
+            The elements are rounded to multiples of `10 ** -decimals`.
+        out : Tensor, optional
+            Receives the result, and is returned.
+        where : Tensor of bool, optional
+            Only with `out`: elements of `out` are written only where `where` is true.
 
+        Returns
+        -------
+        Tensor
+            New tensor. With `out`, `out` itself.
+
+        Raises
+        ------
+        DTypeError
+            For bools.
+        ArgumentError
+            If `decimals` of floats is beyond 300.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.asarray([0.5, 1.5, 2.345]).round(1).tolist()
         [0.5, 1.5, 2.3]
@@ -266,7 +289,11 @@ class ElementwiseMethods(IndexingMethods):
         return self._round_to_decimals(digits)
 
     def _round_to_decimals(self, digits: int) -> Self:
-        """Return floats or complex numbers rounded to `digits` decimals. Numbers too large for this many decimals are unchanged."""
+        """Return floats or complex numbers rounded to `digits` decimals, or for negative `digits` to multiples of a power of ten.
+
+        Numbers too large for this many decimals are unchanged. If the power of ten exceeds the range of the dtype, a negative `digits`
+        gives 0.
+        """
         wide: Any = self.astype(self.dtype.compute_dtype, copy=False)
         power, divide_op = 10.0 ** abs(digits), OPS["divide_by_real" if self.dtype.is_complex else "divide"]
         if power > finfo(wide.dtype).max:
@@ -301,7 +328,7 @@ class ElementwiseMethods(IndexingMethods):
         return float(self._single_real_number("float"))
 
     def _single_real_number(self, op: str) -> Any:
-        """Return the only element. Raise DTypeError if it is complex."""
+        """Return the only element as a Python number. Raise DTypeError for a complex tensor, and the errors of `_single_number`."""
         if self.dtype.is_complex:
             raise DTypeError(f"{op}: a number of {self.dtype} has two parts; take one by .real or .imag, or tx.abs of it")
         return self._single_number(op)
@@ -317,7 +344,9 @@ class ElementwiseMethods(IndexingMethods):
         return int(self._single_number("index"))
 
     def _single_number(self, op: str) -> Any:
-        """Return the only element as a Python number. Raise ShapeError unless there is exactly one element."""
+        """Return the only element as a Python number, for the conversion `op`. Raise ShapeError unless the tensor has exactly one element,
+        and TraceError for a traced tensor.
+        """
         if self.layout.size != 1:
             advice = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {advice}")
@@ -379,7 +408,7 @@ class ElementwiseMethods(IndexingMethods):
         Returns
         -------
         Tensor
-            New tensor, or this tensor if only the device is given.
+            New tensor, or this tensor if only the device is given, or if `copy` is False and the dtype is the same.
 
         Raises
         ------
@@ -408,9 +437,15 @@ class ElementwiseMethods(IndexingMethods):
         return self.astype(dtypes[0], copy=copy) if dtypes else self  # type: ignore[arg-type]
 
     def copy(self) -> Self:
-        """Return a new tensor with the same elements and a separate storage.
+        """Return a new tensor with the same elements and a separate storage. Derivatives flow through the copy.
 
-        Memory is copied when either tensor is written to.
+        If this tensor is its whole storage in row-major order, memory is copied only when either tensor is written to. Otherwise the result
+        is a contiguous copy.
+
+        >>> import tenxor as tx
+        >>> x = tx.zeros(2)
+        >>> y = x.copy(); y[0] = 1.0; x.tolist()
+        [0.0, 0.0]
         """
         node, layout = self.node, self.layout
         if (
@@ -430,21 +465,29 @@ class ElementwiseMethods(IndexingMethods):
         return self if self.layout.is_contiguous() else self.copy()
 
     def fill_(self, value: Operand) -> Self:
-        """Write a number to every element, in place, and return this tensor."""
+        """Write `value`, a number or a tensor broadcast to this shape, to every element, in place, and return this tensor.
+
+        Raise OutOfBounds for an integer outside of the range of the dtype, and DTypeError for a complex number in a real tensor.
+        """
         self._write(self._to_operand(value, "fill_"), "fill_")
         return self
 
     def fill(self, value: Operand) -> None:
-        """Write a number to every element, in place, and return None, as NumPy does."""
+        """Write `value` to every element, in place, as `fill_` does, and return None, as NumPy does."""
         self.fill_(value)
 
     @delegate_to("clip")
     def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Self | None = None) -> Self:
-        """Return the elements limited to the range from `min` to `max`, as a new tensor. See `tx.clip`.
+        """Return the elements limited to the range from `min` to `max`, as a new tensor, or written to `out` and returned. See `tx.clip`.
 
-        A bound is a number, a tensor, or None for no bound. For an integer dtype, an integer bound beyond the dtype's range has no effect
-        if every element satisfies it; otherwise it raises OutOfBounds. The derivative at an element equal to a number is 0. An element
-        equal to an element of a tensor bound shares the derivative with this bound.
+        A bound is a number, a tensor broadcast with this tensor, or None for no bound. Raise DTypeError for complex numbers. For an integer
+        dtype, an integer bound beyond the dtype's range has no effect if satisfied by every element, and raises OutOfBounds otherwise. The
+        derivative at an element equal to a number is 0. An element equal to an element of a tensor bound shares the derivative with this
+        bound.
+
+        >>> import tenxor as tx
+        >>> tx.arange(5).clip(1, 3).tolist()
+        [1, 1, 2, 3, 3]
         """
         result = self
         for bound, name, extreme in ((min, "at_least", "maximum"), (max, "at_most", "minimum")):

@@ -75,7 +75,7 @@ class GatherMethods(ViewMethods, ConversionMethods):
         indices : Tensor or Sequence[int]
             Integers of any shape, which replaces the axis. Negative indices count from the end.
         axis : int, optional
-            None takes elements of the flattened tensor.
+            None takes elements of the flattened tensor. PyTorch's `dim` is an alias.
         mode : {"raise", "wrap", "clip"}, default "raise"
             "wrap" takes indices modulo the size, and "clip" limits them to the first and the last.
         out : Tensor, optional
@@ -84,10 +84,14 @@ class GatherMethods(ViewMethods, ConversionMethods):
         Returns
         -------
         Tensor
-            New tensor; `oindex` returns a view instead. With `out`, that tensor.
+            New tensor; `oindex` returns a view instead. With `out`, `out` itself.
 
         Raises
         ------
+        AxisError
+            If the axis does not exist.
+        ArgumentError
+            If `mode` is unknown.
         BadIndex
             For values that are no integers.
         IndexOutOfRange
@@ -111,13 +115,69 @@ class GatherMethods(ViewMethods, ConversionMethods):
 
     @argument_aliases
     def gather(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
-        """Return the elements at the indices along an axis, as a new tensor of the shape of `index`. See `tx.gather`."""
+        """Return the elements at the indices along an axis: `out[i][j] = x[i][index[i][j]]` for axis 1. See `tx.gather`.
+
+        Parameters
+        ----------
+        axis : int
+            PyTorch's `dim` is an alias.
+        index : Tensor or Sequence[int]
+            Integers with as many axes as this tensor, and no longer on axes other than `axis`. `index` is never broadcast.
+
+        Returns
+        -------
+        Tensor
+            New tensor of the shape of `index`.
+
+        Raises
+        ------
+        ArgumentError
+            If `axis` or `index` is missing.
+        ShapeError
+            If the shape of `index` does not fit.
+        AxisError, BadIndex, IndexOutOfRange
+            As in `take`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.asarray([[1, 2], [3, 4]]).gather(1, [[1], [0]]).tolist()
+        [[2], [3]]
+        """
         axis = self._check_index_axis("gather", axis, index)
         return self._gather(self._select_for_gather("gather", self.layout, axis, index))
 
     @argument_aliases
     def index_select(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
-        """Return the slices at the indices of a 1-D `index` along an axis, as a new tensor. See `tx.index_select`."""
+        """Return the slices at the indices of a 1-D `index` along an axis. See `tx.index_select`.
+
+        Parameters
+        ----------
+        axis : int
+            PyTorch's `dim` is an alias.
+        index : Tensor, Sequence[int] or int
+            Integers with at most one axis. A single integer leaves an axis of size 1. Negative indices count from the end.
+
+        Returns
+        -------
+        Tensor
+            New tensor, with the length of `index` in place of the axis.
+
+        Raises
+        ------
+        ArgumentError
+            If `axis` or `index` is missing.
+        ShapeError
+            If `index` has several axes.
+        AxisError, BadIndex, IndexOutOfRange
+            As in `take`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.asarray([[1, 2], [3, 4]]).index_select(0, [1]).tolist()
+        [[3, 4]]
+        """
         axis = self._check_index_axis("index_select", axis, index)
         indices = self._to_1d_indices("index_select", index)
         return self._gather(self._select("index_select", self.layout, (axis,), (indices,), axis, (axis,)))
@@ -145,9 +205,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
         position: int,
         axes: Sequence[int],
     ) -> Selection:
-        """Return the selection by index tensors along the `indexed_axes` axes of a layout.
+        """Return the selection by `indices`, a tensor for each axis in `indexed_axes` of `layout`, a layout of this storage.
 
-        The common shape of the index tensors stands at position `position` among the other axes.
+        The common shape of the index tensors stands at position `position` among the remaining axes. Errors name the operation `op` and the
+        axes `axes`. Raise BadIndex if the index tensors do not broadcast together.
         """
         shape = indices[0].layout.shape if indices else ()
         if len(indices) > 1:
@@ -171,7 +232,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return Selection(op, read, tuple(indices), tuple(throughs), tuple(axes))
 
     def _select_along(self, op: str, layout: Layout, index: Any, axis: int) -> Selection:
-        """Return the selection by an index tensor along an axis, as in `take_along_axis`: the other axes of both broadcast."""
+        """Return the selection by an index tensor along an axis, as in `take_along_axis`: the remaining axes of both broadcast.
+
+        Raise ShapeError if the index has another number of axes than `layout`, or if the shapes do not broadcast.
+        """
         indices = self._to_index_tensor(op, index)
         ndim, sizes = layout.ndim, layout.shape
         if indices.layout.ndim != ndim:
@@ -187,10 +251,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return Selection(op, read, (indices,), (indices.layout.arranged(all_axes, shape),), (axis,))
 
     def _select_for_gather(self, op: str, layout: Layout, axis: int, index: Any) -> Selection:
-        """Return the selection by an index tensor along `axis`, as PyTorch's `intern_gather` and `scatter` read it.
+        """Return the selection by an index tensor along `axis`, as read by PyTorch's `gather` and `scatter`.
 
         On axes other than `axis`, position p of the index belongs to position p of the layout. The index may be shorter on them, and is
-        never broadcast.
+        never broadcast. Raise ShapeError if the shapes do not fit.
         """
         indices = self._to_index_tensor(op, index)
         shape, sizes, ndim = indices.layout.shape, layout.shape, layout.ndim
@@ -205,7 +269,9 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return Selection(op, read, (indices,), (indices.layout,), (axis,))
 
     def _to_1d_indices(self, op: str, index: Any) -> Self:
-        """Return 1-D indices. A single index becomes a 1-D tensor of length 1. Raise ShapeError for more axes."""
+        """Return the indices `index` as a 1-D integer tensor; a single index gives length 1. Raise ShapeError for more axes, and BadIndex
+        for other dtypes.
+        """
         indices = self._to_index_tensor(op, index)
         if len(indices.layout.shape) > 1:
             raise ShapeError(f"{op}: index has shape {indices.layout.shape}; it must have one axis: use index.reshape(-1)")
@@ -218,7 +284,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return normalize_axis(op, axis, self.layout.ndim)
 
     def _gather(self, selection: Selection) -> Self:
-        """Return a new tensor with the elements that a selection reads from this storage."""
+        """Return a new pending tensor with the elements of a selection of this storage.
+
+        Few indices in memory are checked now, and so is every index of an empty result: raise IndexOutOfRange.
+        """
         op, shape = selection.op, selection.shape
         is_empty = 0 in shape or 0 in selection.sizes  # an empty result is never evaluated, so indices with values are checked now
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
@@ -233,7 +302,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
 
 
 def find_out_of_range(indices: Any, size: int) -> int | None:
-    """Return the first index that is out of range along an axis of `size`, or None."""
+    """Return the value of the first index out of range along an axis of `size`, or None.
+
+    `indices` is a NumPy array of integers. Values from -size to size - 1 are in range.
+    """
     if 0 < indices.size <= MAX_PYTHON_CHECKS:
         numbers = indices.ravel().tolist()
         if -size <= min(numbers) and max(numbers) < size:
@@ -242,7 +314,7 @@ def find_out_of_range(indices: Any, size: int) -> int | None:
 
 
 def to_index_array(op: str, indices: Any) -> Any:
-    """Return nested lists as a NumPy array. Raise BadIndex for ragged ones."""
+    """Return nested lists of indices, or an array, as a NumPy array. Raise BadIndex for ragged lists."""
     check_nesting(indices, op)
     if hasattr(indices, "_fields"):
         nested_lists.reject_result_tuples([indices], {type(indices)}, op)

@@ -29,7 +29,10 @@ class GradientMethods(ElementwiseMethods):
 
     @property
     def requires_grad(self) -> bool:
-        """True if gradients flow through this tensor. Can be set, as by `requires_grad_`."""
+        """True if gradients flow through this tensor. Can be set, as by `requires_grad_`.
+
+        This holds for a leaf, for a tensor computed from leaves, and for a tensor computed from an argument of a traced function.
+        """
         return self._is_on_tape()
 
     @requires_grad.setter
@@ -203,7 +206,7 @@ class GradientMethods(ElementwiseMethods):
         >>> y.grad.tolist()
         [4.0, 4.0]
         """
-        grad_storage.retain_grad(self.storage, self._require_grad_leaf("retain_grad"))
+        grad_storage.retain_grad(self.storage, self._require_grad_handler("retain_grad"))
 
     def register_hook(self, hook: Callable[[Self], Self | None]) -> Callable[[], None]:
         """Call `hook` with the gradient with respect to this tensor when the gradient is known.
@@ -238,7 +241,7 @@ class GradientMethods(ElementwiseMethods):
         """
         if not callable(hook):
             raise ArgumentError(f"register_hook: the hook is {describe_value(hook)}, which cannot be called; give a function")
-        watch, layout, tensor_class = self._require_grad_leaf("register_hook"), self.layout, self.__class__
+        watch, layout, tensor_class = self._require_grad_handler("register_hook"), self.layout, self.__class__
 
         def call_hook(g: NodeView) -> NodeView | None:
             view_gradient = g.view_through(layout)
@@ -264,7 +267,10 @@ class GradientMethods(ElementwiseMethods):
 
         return remove
 
-    def _require_grad_leaf(self, op: str) -> Any:
+    def _require_grad_handler(self, op: str) -> Any:
+        """Return the `GradHandler` of this storage's leaf, or without a leaf of the content. Raise DerivativeError if this tensor does not
+        require a gradient.
+        """
         watch = grad_storage.get_handler(self.storage, create=True)
         if watch is None:
             raise DerivativeError(f"{op}: this tensor does not require a gradient; call x.requires_grad_() on its source")

@@ -38,7 +38,11 @@ class IndexedWriteMethods(WriteMethods):
     __slots__ = ()
 
     def _scatter(self, op: str, selection: Selection, value: TensorBase | Number, reduce: str | None = None) -> None:
-        """Write a value to a selection of this storage, in place. With `reduce`, the name of a reduction, reduce it into the elements."""
+        """Write `value` to a selection of this storage, in place. With `reduce` ("sum", "prod", "max" or "min"), reduce `value` into the
+        elements.
+
+        Without `reduce`, the last of several values for an element stays. Raise IndexOutOfRange, ReadOnlyError or DTypeError.
+        """
         reduction = self._resolve_reduction(op, reduce, value)
         if reduction is None:
             self._check_writable(value, op)
@@ -87,7 +91,9 @@ class IndexedWriteMethods(WriteMethods):
         return result._scatter_in_order(op, *_slice_selection(selection, value, axis, slice(split_count, count)), reduction)
 
     def _scatter_in_order(self, op: str, selection: Selection, value: TensorBase | Number, reduction: Reduction | None) -> Self:
-        """Return a new tensor: this tensor with a value written at a selection. Each element takes its values in order."""
+        """Return a new tensor: this tensor with `value` written at a selection, or reduced into the elements if `reduction` is given. Each
+        element takes its values in order.
+        """
         source, through = self._resolve_source(value, op, selection.shape)
         with compute_lock:
             is_pending = self.storage.node.buffer is None
@@ -100,8 +106,9 @@ class IndexedWriteMethods(WriteMethods):
             return self._from_node(node)._view(result.layout)
 
     def _resolve_reduction(self, op: str, reduce: str | None, value: TensorBase | Number) -> Reduction | None:
-        """Return the reduction called `reduce` for elements of this dtype; None for None. Raise DTypeError if the dtype cannot hold the
-        values.
+        """Return the reduction called `reduce` ("sum", "prod", "max" or "min") for elements of this dtype; None if `reduce` is None.
+
+        For bools this is "any" or "all". Raise DTypeError if the dtype cannot hold the values.
         """
         if reduce is None:
             return None
@@ -117,8 +124,8 @@ class IndexedWriteMethods(WriteMethods):
     def _check_indices(self, selection: Selection, *, any_count: bool, pending: bool) -> bool:
         """Return whether the indices are known to be in range. Raise IndexOutOfRange for an index found out of range.
 
-        Few indices in memory are always checked. `any_count` extends the check to any number in memory, `pending` to pending indices.
-        Traced indices have no values: the kernel checks the indices of the batch.
+        Few indices in memory are always checked, and so are the indices of an empty selection. `any_count` extends the check to any number
+        in memory, `pending` to pending indices. Traced indices have no values: the kernel checks the indices of the batch.
         """
         if selection.is_in_range:
             return True
@@ -149,9 +156,9 @@ def _describe_write(selection: Selection, reduction: Reduction | None, in_range:
 
 
 def _find_split_axis(selection: Selection, size: int) -> int | None:
-    """Return the longest axis along which the target elements do not change, or None.
+    """Return the longest axis along which the target elements do not change, if there are very many values for each of the `size` elements.
 
-    None is returned unless there are very many values for each of the `size` elements.
+    Return None without such an axis of enough positions, for fewer values, and if the target is a view chain or has offset tables.
     """
     layout, shape = selection.layout, selection.shape
     if layout.base is not None or layout.tables is not None or prod(shape) < max(MIN_SPLIT_VALUES, MIN_VALUES_PER_ELEMENT * size):
@@ -161,7 +168,10 @@ def _find_split_axis(selection: Selection, size: int) -> int | None:
 
 
 def _slice_selection(selection: Selection, value: Any, axis: int, bounds: slice) -> tuple[Selection, Any]:
-    """Return a slice of a selection along an axis, with the values for it."""
+    """Return a slice of a selection along an axis, with the values for it.
+
+    `bounds` are the positions along `axis`. `value` is a tensor of the selection's shape, or a number, which is returned unchanged.
+    """
     key = (*[slice(None)] * axis, bounds)
     throughs = tuple([x.index(key) for x in selection.index_layouts])
     sliced = selection._replace(layout=selection.layout.index(key), index_layouts=throughs)
@@ -177,7 +187,7 @@ def _select_per_part(selection: Selection, axis: int, part_count: int, size: int
 
 
 def _find_out_of_range(index: Any, size: int) -> int | None:
-    """Return the first out-of-range index, or None. A kernel tests the indices, since they are many."""
+    """Return the value of the first out-of-range index, or None. A kernel tests the indices, since they are many."""
     realize(index.storage.node)
     beyond = index._compute(OPS["greater_equal"], index, size)
     if index.dtype.kind == "int":

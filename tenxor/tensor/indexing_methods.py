@@ -46,13 +46,16 @@ class OrthogonalIndexer(Generic[T]):
         self.tensor = tensor
 
     def _split_key(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
-        """Return whether an item of a key is traced, and the items; if so, as index arrays for every axis."""
+        """Return whether an item of the key is traced, and the items of the key. If one is traced, the items are index arrays for every
+        axis.
+        """
         items = self.tensor._key_items(key)
         if any(map(is_traced, items)):
             return True, traced_tensors.open_mesh(self.tensor.layout.shape, items)
         return False, items
 
     def _view_at(self, items: tuple[Any, ...]) -> T:
+        """Return the view at `items`, the items of a key without traced indices."""
         normalized = [p if type(p) is list or type(p) in _BASIC_TYPES else _normalize_item(p) for p in items]
         return self.tensor._view(self.tensor.layout.oindex(normalized))
 
@@ -113,7 +116,29 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
 
     @argument_aliases
     def unbind(self, axis: int = 0, *, dim: int | None = None) -> tuple[Self, ...]:
-        """Return the slices at each index of an axis: views, or for a 1-D tensor the elements as new 0-d tensors."""
+        """Return the slices at each index of an axis.
+
+        Parameters
+        ----------
+        axis : int, default 0
+            PyTorch's `dim` is an alias.
+
+        Returns
+        -------
+        tuple of Tensor
+            Views without the axis. For a 1-D tensor, the elements as new 0-d tensors.
+
+        Raises
+        ------
+        AxisError
+            If the axis does not exist.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> [x.tolist() for x in tx.asarray([[1, 2], [3, 4]]).unbind(1)]
+        [[1, 3], [2, 4]]
+        """
         layout = self.layout
         axis = normalize_axis("unbind", axis, layout.ndim)
         if layout.ndim == 1:
@@ -140,7 +165,10 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
     # One element
 
     def _read_element(self, coords: Sequence[int]) -> Self:
-        """Return a new 0-d tensor with the present value of an element."""
+        """Return a new 0-d tensor with the present value of an element. The element of a pending storage, or with a tape node, is pending.
+
+        Raise IndexOutOfRange for coordinates out of range.
+        """
         offset = self.layout.ravel(coords)
         dtype = self.dtype
         node = self.storage.node
@@ -167,6 +195,14 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
             Without `coords`, unless there is exactly one element.
         IndexOutOfRange
             If a coordinate is out of range, or there is not one for each axis.
+        TraceError
+            For a tensor without values in a traced function.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.asarray([[1, 2], [3, 4]]).item(1, 0)
+        3
         """
         storage, layout, dtype = self.storage, self.layout, self.dtype
         if type(storage) is ScalarStorage and layout is _SCALAR_LAYOUT and not coords:
@@ -201,7 +237,10 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return element
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
-        """Write a number to memory at once and return True, or return False if a kernel must do the write."""
+        """Write a number to the element at `coords` in memory at once and return True, or return False if `_write` must do the write.
+
+        Raise IndexOutOfRange for coordinates out of range, and OutOfBounds for an integer outside of the range of the dtype.
+        """
         dtype = self.dtype
         if dtype.is_complex:
             if type(value) is int:
@@ -244,6 +283,9 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return tuple([self._to_operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in items])
 
     def _get_advanced(self, items: tuple[Any, ...]) -> Self:
+        """Return the new tensor selected by a key with index arrays, lists or index tensors. If the arrays are 0-d integers, the key is
+        read as a key of ints.
+        """
         items = _normalize_items(self._key_items(items))
         if all(type(p) in _BASIC_TYPES for p in items):
             return self[items]
@@ -253,6 +295,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return self._gather(self._select_at("indexing", self.layout, items))
 
     def _set_advanced(self, items: tuple[Any, ...], value: Any) -> None:
+        """Write the tensor or number `value` to the elements selected by a key with index arrays, lists or index tensors."""
         items = self._key_items(items)
         if any([is_traced(p) and p.dtype.kind == "bool" for p in items]):
             traced_tensors.write_at_mask(self, items, value)
@@ -279,14 +322,21 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return self._from_numpy(mask) if _is_boolean(mask) else None
 
     def _select_by_key(self, op: str, layout: Layout, key: Any) -> Selection:
-        """Return the selection by any key in a layout. A key without index arrays only changes the layout."""
+        """Return the selection by any key in `layout`, a layout of this storage. A key without index arrays only changes the layout.
+
+        Errors name the operation `op`.
+        """
         items = _normalize_items(self._key_items(key))
         if all(type(p) in _BASIC_TYPES for p in items):
             return Selection(op, layout.index(items), (), (), ())
         return self._select_at(op, layout, items)
 
     def _select_at(self, op: str, layout: Layout, items: tuple[Any, ...]) -> Selection:
-        """Return the selection by a key with index arrays in a layout."""
+        """Return the selection in `layout`, a layout of this storage, by a key with index arrays, whose items are normalized
+        (`_normalize_items`).
+
+        Raise IndexOutOfRange for too many indices, and BadIndex for index arrays of wrong shapes.
+        """
         if len(items) == 1 and not _is_boolean(items[0]) and layout.shape:
             return self._select(op, layout, (0,), (self._to_index_tensor(op, items[0]),), 0, (0,))
         if len(items) == 1 and items[0].ndim > 0 and layout.shape[: items[0].ndim] == items[0].shape:
@@ -347,7 +397,9 @@ def _normalize_items(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _find_element_read(node: Node) -> tuple[Node, Layout] | None:
-    """Return the source node and layout if a pending node is just an element of another node; otherwise None."""
+    """Return the source node and the layout of the element read, if a pending 0-d node is just an element of another node;
+    otherwise None.
+    """
     if node.op is _POSITIVE and node.shape == ():
         (source,), (layout,) = node.sources, node.layouts
         if type(source) is Node and layout is not None and source.dtype is node.dtype:
@@ -356,18 +408,22 @@ def _find_element_read(node: Node) -> tuple[Node, Layout] | None:
 
 
 def known_scalar(value: Any, dtype: DType) -> Number | None:
-    """Return the known scalar of an assigned element tensor of this dtype, or None."""
+    """Return the known number of the 0-d tensor `value`, or None if `value` has a node or a dtype besides `dtype`, or is no 0-d tensor."""
     if isinstance(value, TensorBase) and type(value.storage) is ScalarStorage and value.layout is _SCALAR_LAYOUT and value.dtype is dtype:
         return value.storage.get_known_number(dtype)
     return None
 
 
 def _is_boolean(item: Any) -> bool:
+    """Return whether an item of a key is a NumPy array of booleans."""
     return isinstance(item, np.ndarray) and item.dtype.kind == "b"
 
 
 def _normalize_item(item: Any) -> Any:
-    """Return an item of a key as a Python or NumPy object: tensors and lists become arrays, NumPy integers become ints."""
+    """Return an item of a key as a Python or NumPy object: tensors and lists become arrays, NumPy integers become ints.
+
+    Raise BadIndex for items that are neither integers nor booleans, and TraceError for a traced mask.
+    """
     if type(item) in _BASIC_TYPES:
         return item
     if isinstance(item, ConversionMethods):
@@ -390,9 +446,11 @@ def _normalize_item(item: Any) -> Any:
 
 
 def _expand_items(layout: Layout, items: Sequence[Any]) -> list[Any]:
-    """Return the key with boolean arrays as integer arrays, and an entry for each axis.
+    """Return the key with boolean arrays as integer arrays, and an entry for each axis of `layout`.
 
-    An Ellipsis is kept and followed by its slices. Even without slices, the Ellipsis separates the index arrays before and after it.
+    An Ellipsis is kept and followed by its slices. Even without slices, the Ellipsis separates the index arrays before and after it. A
+    single boolean becomes a `_BooleanIndex`, to add an axis. Raise IndexOutOfRange for too many indices, and BadIndex for a second Ellipsis
+    or a boolean array of a wrong shape.
     """
     used_axes = sum(
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1 for p in items if p is not None and p is not Ellipsis

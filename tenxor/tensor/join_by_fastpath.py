@@ -30,7 +30,7 @@ COPY_TABLE_COLUMNS = 4  # columns of the table: the address of the spec, the des
 
 
 def should_copy_by_kernels(nbytes: int, count: int) -> bool:
-    """Return whether kernels should copy `count` pieces of `nbytes` bytes in total.
+    """Return whether kernels should copy `count` pieces of `nbytes` bytes in total, rather than a single call of the fast path or of NumPy.
 
     The pieces must be large on average, and either several threads can share the work, or a single call would take too long.
     """
@@ -88,7 +88,7 @@ def join_by_fast_path(
         if len(dtypes) == 1:
             rows = prod(shape[: axis or 0])
             table[2] = _gather_per_piece([spec.nbytes // rows for spec in specs], spec_indices)
-            table[1] = _start_offsets(table[2]) + _address(out)
+            table[1] = _compute_start_offsets(table[2]) + _address(out)
             table[3] = dtype.itemsize
             is_copied = copy(pieces, _address(table), rows, nbytes // rows)
         else:
@@ -99,7 +99,9 @@ def join_by_fast_path(
 def _join_equal_specs(
     copy_alike: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
 ) -> _T | None:
-    """Return a new tensor of contiguous pieces of equal spec, or None for large pieces or different specs."""
+    """Return a new tensor of contiguous pieces of equal spec, or None for pieces that are large, empty or of different specs, or if the
+    fast path declines.
+    """
     spec = pieces[0].spec
     if any([type(x) is not cls or x.spec is not spec for x in (*pieces[1:2], pieces[-1])]):
         return None
@@ -116,12 +118,15 @@ def _join_equal_specs(
 
 
 def _address(array: Array) -> int:
+    """Return the address of the first element of an array."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def _distinct_specs(pieces: Sequence[TensorBase], addresses: Array) -> tuple[list[Spec], Array]:
-    """Return the distinct specs of the pieces, and for each piece the index of its spec."""
+    """Return the distinct specs of the pieces, and for each piece the index of its spec. `addresses` are the addresses of the pieces'
+    specs.
+    """
     unassigned = addresses != addresses[0]
     specs, spec_indices = [pieces[0].spec], np.zeros(len(pieces), np.int64)
     while unassigned.any():
@@ -137,18 +142,18 @@ def _distinct_specs(pieces: Sequence[TensorBase], addresses: Array) -> tuple[lis
 
 
 def _gather_per_piece(spec_values: list[int], spec_indices: Array) -> Array:
-    """Return for each piece the number of its spec."""
+    """Return for each piece the item of `spec_values` for the spec of the piece."""
     piece_values: Array = np.array(spec_values)[spec_indices]
     return piece_values
 
 
-def _start_offsets(sizes: Array) -> Array:
-    """Return the start of each item of a packed sequence, given the sizes."""
+def _compute_start_offsets(sizes: Array) -> Array:
+    """Return the start of each item of a sequence packed without gaps, given the sizes: [2, 3, 1] gives [0, 2, 5]."""
     return np.cumsum(sizes) - sizes
 
 
 def _join_shape(shapes: list[Shape], counts: list[int], axis: int | None, stacked: bool) -> Shape | None:
-    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`; None unless they fit."""
+    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`. Return None unless the shapes fit together."""
     first_shape = shapes[0]
     if axis is None:
         return (sum([prod(shape) * n for shape, n in zip(shapes, counts, strict=True)]),)
@@ -170,7 +175,12 @@ def _join_by_dtype(
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Join pieces of several dtypes: join the pieces of each dtype, then cast the buffers into `out`. Return False if impossible."""
+    """Join pieces of several dtypes into `out`: copy the pieces of each dtype end to end, then cast these buffers. Return whether this was
+    possible.
+
+    `table` is the table of `join_by_fast_path`, with a column for each piece; the rows after the first are overwritten. False stands for
+    pieces of several shapes joined along an axis after the first, or a copy declined by `copy`.
+    """
     addresses, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows
     if not in_order and not stacked and len({spec.shape for spec in specs}) > 1:
@@ -184,7 +194,7 @@ def _join_by_dtype(
         has_dtype = dtype_indices == k
         dtype_widths = widths[has_dtype]
         dtype_buffer = np.empty(int(dtype_widths.sum()) // dtype.itemsize, dtype.numpy)
-        addresses[has_dtype] = _start_offsets(dtype_widths) + _address(dtype_buffer)
+        addresses[has_dtype] = _compute_start_offsets(dtype_widths) + _address(dtype_buffer)
         dtype_buffers.append(dtype_buffer)
     if not copy(pieces, _address(table), 1, 0):
         return False

@@ -49,7 +49,7 @@ class _JoinBuffer:
         self.pieces: Array = np.moveaxis(out, joined_axis, 0) if joined_axis else out  # with the pieces along the first axis
 
     def to_tensor(self, cls: type[_T]) -> _T:
-        """Return the tensor over the buffer."""
+        """Return a new tensor of class `cls` over the buffer."""
         return cls(Storage(make_data_node(self.buffer, self.shape, self.dtype)), Layout.contiguous(self.shape), self.dtype)
 
 
@@ -105,7 +105,9 @@ def _join_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | Non
 
 
 def _find_offsets(tensors: Sequence[TensorBase]) -> list[int] | None:
-    """Return the offsets of tensors that differ only in their offset in a single storage in memory; None for different tensors."""
+    """Return the offsets of tensors that differ only in their offset in a single storage in memory. Return None for different or pending
+    tensors.
+    """
     first_tensor = tensors[0]
     storage, dtype = first_tensor.storage, first_tensor.dtype
     shape, strides = first_tensor.layout.shape, first_tensor.layout.strides
@@ -141,7 +143,7 @@ def _copy_from_offsets(offsets: list[int], piece: TensorBase, result: _JoinBuffe
 
 
 def _copy_from_blocks(blocks: list[Any], layout: Layout, result: _JoinBuffer) -> None:
-    """Copy pieces into the result, given their memory blocks of equal size."""
+    """Copy pieces into the result, given their memory blocks of equal size and the layout of each piece in its block."""
     dtype, block = result.dtype, len(blocks[0])
     step = max(1, CHUNK_BYTES // block)
     offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
@@ -180,7 +182,7 @@ def _find_blocks(tensors: Sequence[TensorBase]) -> list[Any] | None:
 
 
 def _find_scalars(tensors: Sequence[TensorBase]) -> list[Number] | None:
-    """Return the known scalars of element tensors of equal dtype; None unless each is known."""
+    """Return the known scalars of 0-d tensors of equal dtype; None unless each is known."""
     layout, dtype = tensors[0].layout, tensors[0].dtype
     storages = [t.storage for t in tensors if t.layout is layout and t.dtype is dtype]
     return get_known_numbers(storages, dtype) if len(storages) == len(tensors) else None
@@ -197,8 +199,9 @@ def concatenate_bytes(rows: Sequence[Any], out: Array) -> None:
 
 
 def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
-    """Return the distinct dtypes of arrays. They are compared by identity, as NumPy takes longer to compare two than to copy a small
-    array.
+    """Return the distinct dtypes of arrays. They are compared by identity, as NumPy takes longer to compare two than to copy a small array.
+
+    So equal dtypes may be listed several times, as different objects.
     """
     dtypes = [a.dtype for a in arrays]
     if dtypes.count(dtypes[0]) == len(dtypes):  # `count` tests identity before equality

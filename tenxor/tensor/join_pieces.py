@@ -59,8 +59,9 @@ def is_single_tape_step(pieces: Sequence[Piece]) -> bool:
 
 
 def join_as_tape_step(pieces: Sequence[Piece], make: Callable[[], _T], find_layouts: Callable[[_T], Sequence[Layout]]) -> _T:
-    """Return the tensor that `make` joins of pieces, recorded on the tape as a single step. `find_layouts` returns the layouts
-    of the pieces in the result.
+    """Return `make()`, a tensor joined of the pieces, recorded on the tape as a single step.
+
+    `find_layouts(result)` returns the layout of each piece in the result.
     """
     with disable_tape():
         result = make()
@@ -83,13 +84,14 @@ def joined_layouts(pieces: Sequence[Piece], axis: int | None, result_layout: Lay
 @register("layouts of pieces", "where the pieces of a join lie in the result, by shapes")
 @lru_cache(1 << 8)
 def _layouts_of_shapes(shapes: tuple[Shape, ...], axis: int | None, result_layout: Layout) -> Sequence[Layout]:
+    """Return the layout of each piece, given the shapes of the pieces, in a joined tensor of layout `result_layout` (`joined_layouts`)."""
     contiguous = [Layout.contiguous(shape) for shape in shapes]
     moves = _piece_copies(contiguous, axis, result_layout)
     return [written.reshape(shape) for (*_, written), shape in zip(moves, shapes, strict=True)]
 
 
 def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
-    """Return whether kernels should write the pieces of a result of `nbytes` bytes when it is evaluated."""
+    """Return whether kernels should write the pieces of a result of `nbytes` bytes when it is evaluated, rather than a copy at the call."""
     if is_join_on_tape(pieces):
         return True
     if should_copy_by_kernels(nbytes, len(pieces)):
@@ -100,10 +102,11 @@ def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
 
 
 def join_fast(cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False) -> _T | None:
-    """Return the joined pieces, or None if no fast method applies.
+    """Return the joined pieces as a new tensor of class `cls`, or None if no fast method applies.
 
-    Methods besides `join_equal_pieces` join contiguous tensors along their first axis, and arrays. They promote dtypes, and allow different
-    sizes along the axis.
+    The pieces are joined along `axis`, along a new axis if `stacked`, or flattened for None. `types` is the set of their types. Methods
+    besides `join_equal_pieces` join contiguous tensors along their first axis, and arrays. They promote dtypes, and allow different sizes
+    along the axis.
     """
     if types == {cls}:
         result: _T | None = join_by_fast_path(cls, op, pieces, axis, stacked=stacked, mixed_dtypes=True)
@@ -122,8 +125,9 @@ def join_fast(cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], a
 
 
 def _evaluate_pending(tensors: Sequence[TensorBase]) -> bool:
-    """Evaluate the pending tensors among many, and return True; return False without pending ones, or if kernels should write them into
-    their places.
+    """Compute the pending tensors among `tensors`, and return True. Return False, computing nothing, if none is pending.
+
+    Also return False if a pending tensor is large or the join is on the tape: then kernels write the pieces into their places.
     """
     pending_nodes = [t.storage.node for t in tensors if t.storage.node.buffer is None]
     if not pending_nodes or max([node.recipe.nbytes for node in pending_nodes]) >= PARALLEL_COPY_BYTES or is_join_on_tape(tensors):
@@ -237,7 +241,9 @@ def join_lazily(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | Non
 
 
 def _write_pieces(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[PieceCopy], shape: Shape, dtype: DType) -> _T:
-    """Return a new pending tensor of writes: each move reads a tensor through a layout and writes through another layout."""
+    """Return a new pending tensor of the shape `shape`, made of writes: each of `moves` reads a tensor through a layout and writes through
+    another layout.
+    """
     result: Any = cls._from_node(Node.of(EMPTY, shape, dtype))
     for k, read, target in moves:
         result._view(target)._write(tensors[k]._view(read), op)
@@ -245,9 +251,10 @@ def _write_pieces(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterabl
 
 
 def copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shape: Shape) -> _T:
-    """Return a new tensor of this shape, filled with boxes of `x`. Large boxes are written by kernels when the result is evaluated.
+    """Return a new tensor of the shape `shape`, filled with regions of `x`. Large regions are written by kernels when the result is
+    evaluated.
 
-    Each move has the layout of a box in `x` and the layout of the box in the result.
+    Each of `moves` has the layout of a region of `x` and the layout of its place in the result. The places must cover the result.
     """
     check_element_count(op, shape)
     if not is_single_tape_step([x]):
@@ -257,7 +264,7 @@ def copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shap
 
 
 def _copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shape: Shape) -> _T:
-    """Return the boxes of `copy_regions` as pending writes if they are large or have tape nodes; otherwise copy them now."""
+    """Return the result of `copy_regions`: pending if the regions are large or `x` is on the tape, otherwise copied now."""
     nbytes = prod(shape) * x.dtype.itemsize
     if is_join_on_tape([x]) or should_copy_by_kernels(nbytes, len(moves)):
         return _write_pieces(cls, op, [x], moves, shape, x.dtype)
@@ -271,11 +278,15 @@ def _copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], sha
 
 
 def piece_copies(pieces: Sequence[Any], axis: int | None, result_layout: Layout) -> Iterator[PieceCopy]:
-    """Return the copies that join pieces along an axis of a tensor of layout `result_layout`, or flattened for None."""
+    """Return the copies that join pieces along the axis `axis` of a tensor of layout `result_layout`, or flattened for None.
+
+    Pieces with an axis less than the result get `axis` as a new axis of size 1.
+    """
     return _piece_copies((piece.layout for piece in pieces), axis, result_layout)
 
 
 def _piece_copies(layouts: Iterable[Layout], axis: int | None, result_layout: Layout) -> Iterator[PieceCopy]:
+    """Yield the copies of `piece_copies`, given the layouts of the pieces."""
     start, joined_axis = 0, axis or 0
     for k, layout in enumerate(layouts):
         if axis is None:
@@ -288,7 +299,10 @@ def _piece_copies(layouts: Iterable[Layout], axis: int | None, result_layout: La
 
 
 def _copy_pieces(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:
-    """Copy the pieces into the 1-D array `out`, joined along their axis `axis`, along a new last axis, or flattened for None."""
+    """Copy the elements of the pieces, computed already, into the 1-D array `out`, cast to `dtype`.
+
+    The pieces are joined along their axis `axis`, along a new last axis if `axis` is the number of their axes, or flattened for None.
+    """
     inner: Shape = ()  # further axes of the result, beyond those of the pieces
     leading: tuple[slice, ...] = ()
     if axis is not None:

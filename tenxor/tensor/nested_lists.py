@@ -43,9 +43,11 @@ _DTYPE_OF_NUMPY_TYPE = {d.numpy.type: d for d in DTYPE_BY_NUMPY_DTYPE.values()}
 
 
 def from_nested(cls: type[_T], obj: Any, wanted_dtype: DType | None, op: str) -> tuple[Array | _T, DType | None]:
-    """Return a number or nested lists of numbers as an array or a tensor, with the dtype.
+    """Return a number or nested lists of numbers as an array or a tensor of class `cls`, with the dtype for the caller to convert the
+    elements to.
 
-    The dtype is `wanted_dtype`, or the common dtype of NumPy scalars or tensors, or None for the dtype of the array.
+    This dtype is `wanted_dtype`, or by default the common dtype of NumPy scalars or tensors. None stands for the dtype of the result. Raise
+    ShapeError for ragged lists, DTypeError for items that are no numbers, and OutOfBounds for integers out of range.
     """
     if type(obj) is list and obj and type(obj[0]) is cls and wanted_dtype in (None, obj[0].dtype):
         from .join_by_fastpath import join_by_fast_path
@@ -113,7 +115,9 @@ def _to_integer(x: float, dtype: DType) -> int:
 
 
 def _target_dtype(kinds: set[type], wanted_dtype: DType | None) -> DType:
-    """Return the dtype for reading numbers of the given types, before they are cast to the dtype `wanted_dtype`."""
+    """Return the dtype for reading numbers of the Python types `kinds`, before they are cast to `wanted_dtype` (None for no
+    wanted dtype).
+    """
     if wanted_dtype is not None and wanted_dtype.is_integer:
         return DEFAULT_FLOAT if float in kinds else wanted_dtype
     if complex in kinds:
@@ -147,6 +151,7 @@ def check_nesting(obj: Any, op: str) -> None:
 
 
 def _nesting_error(op: str) -> ShapeError:
+    """Return the error for too deeply nested lists."""
     return ShapeError(
         f"{op}: lists are nested in more than {MAX_NESTING_DEPTH} levels, or a list contains itself; nested lists must have at most"
         f" {MAX_NESTING_DEPTH} levels; give fewer, and reshape the tensor"
@@ -233,7 +238,10 @@ def _to_array(numbers: list[Any], dtype: Any) -> Array:
 
 
 def _stack_recorded(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted_dtype: DType | None, op: str) -> _T:
-    """Return a tensor of tensors and numbers with tape nodes among them. Raise ShapeError unless the shapes are equal."""
+    """Return a tensor of nested lists of shape `outer`, with the tensors and numbers `leaves`, some of them on the tape.
+
+    Raise ShapeError unless the shapes of the leaves are equal.
+    """
     from .join_pieces import join_lazily
 
     inner = next(x.shape for x in leaves if isinstance(x, TensorBase))
@@ -249,7 +257,7 @@ def _stack_recorded(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wa
 def _stack_pieces(
     cls: type[_T], outer: tuple[int, ...], pieces: list[Any], types: set[type], wanted_dtype: DType | None, op: str
 ) -> _T | None:
-    """Return a tensor of nested lists of tensors and arrays, or None if the elements must be read singly.
+    """Return a tensor of nested lists of shape `outer` with the tensors and arrays `pieces`, or None if the elements must be read singly.
 
     The result equals that of reading singly. `types` are the types of the pieces. None is returned for unequal shapes, for no elements, for
     an unsupported dtype, or if a conversion to the dtype `wanted_dtype` may lose something.
@@ -343,8 +351,10 @@ def _describe_item(x: Any) -> str:
 
 
 def _is_list(x: Any) -> bool:
+    """Return whether `x` has items: whether it is a list, tuple or range, or a tensor or array with axes."""
     return isinstance(x, (list, tuple, range)) or (isinstance(x, (TensorBase, np.ndarray)) and x.ndim > 0)
 
 
 def _item_path(path: tuple[int, ...]) -> str:
+    """Return the place of an item in nested lists, for error messages, given the index at each depth: "item [0][2]"."""
     return "item " + "".join(f"[{k}]" for k in path) if path else "the whole"

@@ -21,8 +21,7 @@ MAX_SELECTED_ELEMENTS = 1 << 14  # elements that are read or written
 def view_as_numpy(x: TensorBase) -> Array | None:
     """Return a NumPy view of a tensor's memory, or None.
 
-    None is returned for a pending tensor, an externally shared buffer, a tensor with a tape node, a gathered layout, a view chain, and
-    bfloat16.
+    None stands for a pending tensor, an externally shared buffer, a tensor with a tape node, a gathered layout, a view chain, and bfloat16.
     """
     node, layout, dtype = x.storage.node, x.layout, x.dtype
     buffer = node.buffer
@@ -39,8 +38,11 @@ def view_as_numpy(x: TensorBase) -> Array | None:
 
 
 def read_by_numpy(x: TensorBase, items: tuple[Any, ...]) -> Array | None:
-    """Return the elements that a key with index arrays selects, as a NumPy array. Return None if they are many, pending, or out of
-    range.
+    """Return the elements selected by a key with index arrays, as a new NumPy array. Return None if a kernel must read them, or raise the
+    error.
+
+    None stands for many or no elements, for pending or out-of-range elements, for memory without a NumPy view (`view_as_numpy`), and
+    without the fast path.
     """
     key = _to_numpy_key(x, items)
     elements = None if key is None or not x.layout.size else view_as_numpy(x)
@@ -56,7 +58,8 @@ def read_by_numpy(x: TensorBase, items: tuple[Any, ...]) -> Array | None:
 def write_by_numpy(x: TensorBase, items: tuple[Any, ...], value: Any) -> bool:
     """Write a value over the elements that a key with a single index array selects, and return True, or return False without a write.
 
-    False is returned for many, pending or out-of-range elements, and for memory with other readers.
+    False is returned for many, pending or out-of-range elements, for memory with further readers, for a value that does not fit the dtype
+    exactly, and without the fast path.
     """
     if len(items) != 1 or not isinstance(items[0], (TensorBase, np.ndarray)) or not items[0].ndim:
         return False
@@ -86,7 +89,9 @@ def write_by_numpy(x: TensorBase, items: tuple[Any, ...], value: Any) -> bool:
 
 
 def _is_exact_fit(value: Any, dtype: DType) -> bool:
-    """Return whether a number fits a dtype exactly in kind and range, so that NumPy neither warns nor raises."""
+    """Return whether `value` is a float for a float dtype, or an int for an integer dtype, in range, so that NumPy neither warns nor
+    raises.
+    """
     number_type = type(value)
     is_same_kind = (number_type is float and dtype.is_float) or (number_type is int and dtype.is_integer)
     return is_same_kind and bool(dtype.lowest <= value <= dtype.highest)

@@ -49,9 +49,11 @@ _ARRAY_TYPES = frozenset((np.ndarray, list, tuple))
 
 
 def apply_ufunc(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of a ufunc's method, a tensor or a tuple of tensors.
+    """Return the result of a ufunc's method, a tensor or a tuple of tensors. `tx` is the module `tenxor`.
 
-    Return NotImplemented if an operand belongs to another library that overrides ufuncs.
+    `method` is "__call__", "reduce" or another key of `_METHODS`; "at" returns None. `out` is empty or has an item for each result, and
+    given tensors are returned. Return NotImplemented if an operand belongs to another library that overrides ufuncs. If `out` has an array,
+    or an operand is an array of a subclass, NumPy computes and returns arrays.
     """
     if any([_overrides_ufuncs(x) for x in (*inputs, *out)]):
         return NotImplemented
@@ -64,13 +66,16 @@ def apply_ufunc(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: 
 
 
 def _overrides_ufuncs(x: Any) -> bool:
-    """Return whether `x` is of another class that overrides ufuncs."""
+    """Return whether `x` is neither a tensor nor an ordinary array, and its class overrides ufuncs."""
     override = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
     return override is not np.ndarray.__array_ufunc__ and not isinstance(x, TensorBase)
 
 
 def to_numpy_arguments(x: Any) -> Any:
-    """Return arguments with arrays in place of tensors: over the same memory, or read-only copies where NumPy cannot share it."""
+    """Return arguments with arrays in place of tensors, also in lists, tuples and dicts.
+
+    The arrays are over the same memory, or read-only copies where NumPy cannot share it.
+    """
     if isinstance(x, TensorBase):
         return x.__array__()  # type: ignore[attr-defined]  # what np.asarray finds after it has asked for other protocols
     if type(x) in (list, tuple):
@@ -81,7 +86,9 @@ def to_numpy_arguments(x: Any) -> Any:
 
 
 def _find_function(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
-    """Return our function for a ufunc, or None."""
+    """Return our function for a ufunc of NumPy, or None if there is no counterpart. A function once found is kept in
+    `FUNCTION_OF_UFUNC`.
+    """
     cached = FUNCTION_OF_UFUNC.get(ufunc)
     if cached is not None:
         return cached
@@ -98,7 +105,9 @@ def _find_function(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
 
 
 def _call(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of a ufunc's call, or write the result into `out`."""
+    """Return the result of a ufunc's call. If `out` is not empty, write each result into the tensor in `out`, unless None, and return this
+    tensor.
+    """
     where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
     if where is not True and not out:
         raise ArgumentError(
@@ -143,12 +152,14 @@ def _compute_by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...],
 
 
 def _to_booleans(name: str, t: Any) -> Any:
-    """Return the operand of a logical reduction as booleans: for a single element, the operation would not be applied."""
+    """Return `t` as booleans if `name` is a logical ufunc, else `t` itself. The reduction of a single element would not convert it."""
     return t != 0 if name.startswith("logical_") and t.dtype.kind != "bool" else t
 
 
 def _reduce(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.reduce` over axes, by our reductions where possible."""
+    """Return the result of `ufunc.reduce` over axes, by our reductions where possible. A tensor in `out` receives the result and is
+    returned.
+    """
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
     limits = {key: value for key, value in options.items() if value is not None and value is not True}
@@ -170,7 +181,9 @@ def _reduce(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
 
 
 def _accumulate(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.accumulate` along an axis, by our cumulative functions where possible."""
+    """Return the result of `ufunc.accumulate` along an axis, by our cumulative functions where possible. A tensor in `out` receives the
+    result and is returned.
+    """
     t, name = tx.asarray(inputs[0]), ufunc.__name__
     axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
     t = _to_booleans(name, t) if dtype is None else t.astype(dtype, copy=False)
@@ -187,13 +200,17 @@ def _accumulate(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ..
 
 
 def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.outer` for two arrays."""
+    """Return the result of `ufunc.outer` for two arrays, or write it into `out` as `_call` does."""
     a, b = [tx.asarray(x) for x in inputs]
     return _call(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
 
 
 def _apply_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
-    """Apply `ufunc.at` in place: a scatter for the operations of `_AT_REDUCTIONS`, otherwise NumPy on the same memory."""
+    """Apply `ufunc.at` in place to `inputs`: a tensor or array, the key, and the values if the ufunc takes any.
+
+    The operations of `_AT_REDUCTIONS` are a scatter; NumPy applies others to the same memory. Raise ArgumentError if NumPy cannot write
+    through the view.
+    """
     t, key, *values = inputs
     name = f"np.{ufunc.__name__}.at"
     if isinstance(t, TensorBase) and ufunc.__name__ in _AT_REDUCTIONS and len(values) == 1:
@@ -208,7 +225,7 @@ def _apply_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...]
 
 
 def _reduce_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.reduceat`, computed by NumPy."""
+    """Return the result of `ufunc.reduceat`, computed by NumPy. A tensor in `out` receives the result and is returned."""
     result = _compute_by_numpy(tx, ufunc, "reduceat", inputs, options)
     return out[0]._write_result(f"np.{ufunc.__name__}.reduceat", result) if out else result
 

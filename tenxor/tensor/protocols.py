@@ -25,6 +25,7 @@ class ProtocolMethods(GradientMethods):
     __array_priority__ = 10.0  # between NumPy arrays and Dask arrays, whose chunks may be tensors
 
     def _namespace(self) -> Any:
+        """Return the module `tenxor`."""
         import sys
 
         return sys.modules["tenxor"]
@@ -53,7 +54,7 @@ class ProtocolMethods(GradientMethods):
     # Arrow
 
     def __arrow_array__(self, type: Any = None) -> Any:
-        """Return the tensor as a pyarrow array, for `pyarrow.array`: an array of numbers, or of lists of them."""
+        """Return the tensor as a pyarrow array of the Arrow type `type`, for `pyarrow.array`: an array of numbers, or of lists of them."""
         from .arrow_export import to_arrow_array
 
         array = to_arrow_array("__arrow_array__", self.__array__())
@@ -85,7 +86,7 @@ class ProtocolMethods(GradientMethods):
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Return the tensor for pickle, with the elements in row-major order.
+        """Return the function and the arguments from which pickle restores the tensor, with the elements in row-major order.
 
         Large tensors are pickled in pieces. From protocol 5 on, the memory itself may travel out of band. A leaf that requires a gradient
         still requires one after unpickling.
@@ -133,7 +134,10 @@ class ProtocolMethods(GradientMethods):
         return self._traced_text() or show.format_repr(self)
 
     def _traced_text(self) -> str | None:
-        """Return the text of a tensor without values in a traced function; None for a tensor with values."""
+        """Return the text of a tensor without values in a traced function; None for a tensor with values.
+
+        Raise AttributeError if the tensor is not initialized.
+        """
         if not is_initialized(self):
             raise AttributeError(UNINITIALIZED)
         if is_traced(self):
@@ -187,6 +191,7 @@ class ProtocolMethods(GradientMethods):
         return show.to_string(self, dims, fmt, edge, threshold, width)
 
     def _repr_html_(self) -> str:
+        """Return the tensor as HTML, for notebooks."""
         from .. import show
 
         return show.repr_html(self)
@@ -210,11 +215,15 @@ def _piece(content: bytes) -> bytes:
 
 
 def _unpickled_leaf(*arguments: Any) -> Any:
+    """Return the tensor of `_unpickled`, made a leaf to require a gradient."""
     return _unpickled(*arguments).requires_grad_()
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:
-    """Return a tensor over memory that came out of band with a pickle. Bytes in the pickle, and misaligned memory, are copied."""
+    """Return a tensor of the dtype named `dtype` with the bytes `content`, or a tuple of pieces of bytes.
+
+    Immutable bytes, and aligned memory received out of band, are shared. A bytearray, pieces, and misaligned memory are copied.
+    """
     d = dtype_of(dtype)
     if isinstance(content, tuple):
         joined, end = bytearray(sum(map(len, content))), 0

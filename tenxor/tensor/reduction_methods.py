@@ -30,7 +30,10 @@ _scan_operation = register("scans", "a running reduction, by axis and reduction"
 
 
 def _find_memory_order(layout: Layout, kept_axes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the memory order of some axes of a layout, or None if they are in row-major order. A result is stored in the same order."""
+    """Return the axes `kept_axes` from the largest stride to the smallest, as indices in `kept_axes`. A result is stored in the same order.
+
+    Return None if the axes are in this order already, or if `layout` has no strides (`memory_order`).
+    """
     if layout.base is not None or layout.tables is not None:
         return None
     steps = [abs(layout.strides[axis]) for axis in kept_axes]
@@ -45,6 +48,10 @@ class ReductionMethods(ElementwiseMethods):
     __slots__ = ()
 
     def _reduce(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> Self:
+        """Return the pending tensor of `reduction` over `axis`, an int, a tuple of ints, or None for every axis. `op` is for messages.
+
+        The result template of an earlier call with the same spec is reused.
+        """
         table, key = self.spec.templates, (axis, keepdims)
         is_cacheable = type(keepdims) is bool and (axis is None or type(axis) is int)
         template = table.get(reduction, NO_TEMPLATES).get(key) if is_cacheable else None
@@ -57,7 +64,10 @@ class ReductionMethods(ElementwiseMethods):
         return result
 
     def _reduce_uncached(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> tuple[Self, Recipe]:
-        """Return the pending tensor of a reduction, without the cache of result templates, and its recipe."""
+        """Return the pending tensor of a reduction, without the cache of result templates, and its recipe.
+
+        Raise DTypeError or AxisError, and ShapeError for an axis of size 0 if the reduction has no value for no elements.
+        """
         reduction.check_dtype(op, self.dtype)
         layout = self.layout
         shape = layout.shape
@@ -86,6 +96,7 @@ class ReductionMethods(ElementwiseMethods):
         return t, recipe
 
     def _cast_or_self(self, dtype: DTypeLike | None) -> Self:
+        """Return this tensor cast to `dtype`, or this tensor itself if `dtype` is None or the dtype of this tensor."""
         return self if dtype is None else self.astype(dtype, copy=False)
 
     @delegate_to("sum")
@@ -102,10 +113,35 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the sum over `axis`, as a new tensor. See `tx.sum`.
+        """Return the sum over `axis`. See `tx.sum`.
 
-        Integers and bools are summed in 64 bits. The sum of no elements is 0.
+        Parameters
+        ----------
+        axis : int or tuple of int, optional
+            None means every axis. PyTorch's `dim` is an alias.
+        dtype : dtype, optional
+            The dtype of the sum. By default, integers and bools are summed in 64 bits, while floats and complex numbers keep their dtype.
+        keepdims : bool, default False
+            Keep the reduced axes, with size 1. PyTorch's `keepdim` is an alias.
+        out : Tensor, optional
+            Receives the result, and is returned.
+        initial : number, optional
+            A further term. The sum of no elements is 0.
+        where : Tensor of bool, optional
+            Sum only the elements where `where` is true.
 
+        Returns
+        -------
+        Tensor
+            New tensor. With `out`, `out` itself.
+
+        Raises
+        ------
+        AxisError
+            If an axis does not exist, or is named twice.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.arange(24).reshape(4, 3, 2).sum(axis=0).tolist()
         [[36, 40], [44, 48], [52, 56]]
@@ -126,9 +162,9 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the product over `axis`, as a new tensor. See `tx.prod`.
+        """Return the product over `axis`, as a new tensor. See `tx.prod`. The arguments are as in `sum`.
 
-        Integers and bools are multiplied in 64 bits. The product of no elements is 1.
+        By default, integers and bools are multiplied in 64 bits. `initial` is a further factor. The product of no elements is 1.
         """
         return self._cast_or_self(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims)._cast_or_self(dtype)
 
@@ -145,9 +181,10 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the largest element over `axis`, as a new tensor. See `tx.max`.
+        """Return the largest element over `axis`, as a new tensor. See `tx.max`. The arguments are as in `sum`.
 
-        The result is NaN if an element is NaN. Raise ShapeError without elements, and DTypeError for complex numbers.
+        The result is NaN if an element is NaN. `initial` is a further element. Without `initial`, raise ShapeError for an axis of size 0,
+        and ArgumentError if `where` is given. Raise DTypeError for complex numbers.
         """
         return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
 
@@ -164,9 +201,10 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the smallest element over `axis`, as a new tensor. See `tx.min`.
+        """Return the smallest element over `axis`, as a new tensor. See `tx.min`. The arguments are as in `sum`.
 
-        The result is NaN if an element is NaN. Raise ShapeError without elements, and DTypeError for complex numbers.
+        The result is NaN if an element is NaN. `initial` is a further element. Without `initial`, raise ShapeError for an axis of size 0,
+        and ArgumentError if `where` is given. Raise DTypeError for complex numbers.
         """
         return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
 
@@ -184,7 +222,10 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return whether any element over `axis` is true (not zero), as a new bool tensor. See `tx.any`."""
+        """Return whether any element over `axis` is true (not zero), as a new bool tensor. See `tx.any`.
+
+        Without elements the result is False. The arguments are as in `sum`.
+        """
         return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
 
     @delegate_to("all")
@@ -199,12 +240,18 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return whether all elements over `axis` are true (not zero), as a new bool tensor. See `tx.all`."""
+        """Return whether all elements over `axis` are true (not zero), as a new bool tensor. See `tx.all`.
+
+        Without elements the result is True. The arguments are as in `sum`.
+        """
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
 
     @argument_aliases
     def count_nonzero(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
-        """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`."""
+        """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`.
+
+        The arguments are as in `sum`.
+        """
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
 
     @delegate_to("argmax")
@@ -220,7 +267,8 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the first position of the largest element along `axis`, as a new int64 tensor. See `tx.argmax`.
 
-        NaN counts as the largest. For None, the position is in the flattened tensor.
+        NaN counts as the largest. For `axis` None, the position is in the flattened tensor. `keepdims` and `out` are as in `sum`. Raise
+        ShapeError for an axis of size 0, and DTypeError for complex numbers.
         """
         return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims)
 
@@ -237,14 +285,17 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the first position of the smallest element along `axis`, as a new int64 tensor. See `tx.argmin`.
 
-        NaN counts as the smallest. For None, the position is in the flattened tensor.
+        NaN counts as the smallest. For `axis` None, the position is in the flattened tensor. `keepdims` and `out` are as in `sum`. Raise
+        ShapeError for an axis of size 0, and DTypeError for complex numbers.
         """
         return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims)
 
     # Averages: sums in float32 or wider, divided once
 
     def _prepare_average(self, op: str) -> tuple[Self, DType]:
-        """Return the tensor in the dtype for computing its average, and the dtype of the result."""
+        """Return the tensor in the dtype for computing its average, and the dtype of the result. Raise DTypeError for bools, unless `op` is
+        "mean".
+        """
         result = self.dtype if self.dtype.is_float or self.dtype.is_complex else DEFAULT_FLOAT
         if self.dtype is boolean and op != "mean":
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
@@ -263,9 +314,10 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the mean over `axis`, as a new tensor. See `tx.mean`.
+        """Return the mean over `axis`, as a new float or complex tensor. See `tx.mean`.
 
-        Integers and bools give float64. With `dtype`, the mean is computed in this dtype. The mean of no elements is NaN.
+        Integers and bools give float64. With `dtype`, the elements are first cast to this dtype. The mean of no elements is NaN. The other
+        arguments are those of `sum`.
 
         >>> import tenxor as tx
         >>> tx.asarray([1, 2, 3, 4]).mean().item()
@@ -275,6 +327,7 @@ class ReductionMethods(ElementwiseMethods):
         return wide._reduce_to_mean("mean", axis, keepdims)._cast_or_self(result)
 
     def _reduce_to_mean(self, op: str, axis: Axes, keepdims: bool) -> Self:
+        """Return the pending mean over `axis`, in the dtype of this tensor, a float or complex dtype. `op` is for messages."""
         total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims)
         count = as_float(self._count_reduced(op, axis))
         return total._apply(OPS["divide_by_real" if self.dtype.is_complex else "divide"], count)
@@ -294,23 +347,28 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the variance over `axis`, as a new real tensor: the mean squared distance from the mean. See `tx.var`.
+        """Return the variance over `axis`, as a real tensor: the mean squared distance from the mean. See `tx.var`.
 
         Parameters
         ----------
         axis : int or tuple of int, optional
-            None means every axis.
+            None means every axis. PyTorch's name `dim` is an alias.
         correction : float, default 0.0
-            The divisor is the number of elements less `correction`. NumPy's name is `ddof`.
+            The divisor is the number of elements less `correction`, but not below 0. NumPy's name `ddof` is an alias.
         keepdims : bool, default False
-            Keep the reduced axes, with size 1.
+            Keep the reduced axes, with size 1. PyTorch's name `keepdim` is an alias.
         mean : Tensor, optional
             A known mean, computed as `mean(axis, keepdims=True)`.
+        out : Tensor, optional
+            Receives the result, and is returned.
+        where : Tensor of bool, optional
+            Count only the elements where `where` is true.
 
         Returns
         -------
         Tensor
-            New tensor. For complex numbers, the distance is the magnitude of the difference.
+            New tensor. With `out`, `out` itself. Integers give float64, floats keep their dtype, and complex numbers give the dtype of
+            their real part. For complex numbers, the distance is the magnitude of the difference.
 
         Raises
         ------
@@ -318,12 +376,20 @@ class ReductionMethods(ElementwiseMethods):
             For bools.
         ShapeError
             If `mean` does not broadcast to the shape of this tensor.
+        ArgumentError
+            If `correction` is no number.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.asarray([1.0, 2.0, 3.0]).var(correction=1).item()
+        1.0
         """
         variance, result = self._variance("var", axis, correction, keepdims, mean)
         return variance._cast_or_self(result)
 
     def _variance(self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None) -> tuple[Self, DType]:
-        """Return the variance in the dtype of the computation, and the dtype of the result."""
+        """Return the variance in the dtype of the computation, and the real dtype of the result, for the arguments of `var`."""
         if not isinstance(correction, (int, float)):
             raise ArgumentError(f"{op}: correction must be a number, not {describe_value(correction)}")
         wide, result = self._prepare_average(op)
@@ -347,8 +413,8 @@ class ReductionMethods(ElementwiseMethods):
     def _correct_rounded_mean(self, distance_sums: Self, count: int | Self) -> Self:
         """Return the sums of squared distances from the exact mean; this tensor holds the sums of squared distances from a rounded mean.
 
-        `distance_sums` are the sums of the distances, 0 in exact arithmetic. The correction is `distance_sums ** 2 / count` (the corrected
-        two-pass algorithm).
+        `distance_sums` are the sums of the distances, 0 in exact arithmetic, and `count` is the number of elements of a sum. The correction
+        is `distance_sums ** 2 / count` (the corrected two-pass algorithm).
 
         T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
         """
@@ -371,11 +437,15 @@ class ReductionMethods(ElementwiseMethods):
         out: Self | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the standard deviation over `axis`, the square root of `var`, as a new real tensor. See `tx.std`."""
+        """Return the standard deviation over `axis`, the square root of `var`, as a real tensor. See `tx.std`.
+
+        The arguments and errors are as in `var`.
+        """
         variance, result = self._variance("std", axis, correction, keepdims, mean)
         return variance._compute(OPS["deviation"], variance)._cast_or_self(result)
 
     def _count_reduced(self, op: str, axis: Axes) -> int:
+        """Return the number of elements reduced to each result by a reduction over `axis`."""
         count = 1
         for a in normalize_axes(op, axis, self.layout.ndim):
             count *= self.layout.shape[a]
@@ -384,8 +454,10 @@ class ReductionMethods(ElementwiseMethods):
     # Cumulative reductions
 
     def _cumulate(self, reduction_like: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
-        """Return a cumulative reduction along an axis, or of the flattened tensor for None. `reduction_like` is a reduction or the name
-        of one.
+        """Return a pending cumulative reduction along an axis, or of the flattened tensor for None.
+
+        `reduction_like` is a reduction or the name of one. With `dtype`, the elements are first cast to this dtype, and so is the result.
+        `op` is for messages.
         """
         t = self._cast_or_self(dtype)
         if axis is None:
@@ -408,7 +480,11 @@ class ReductionMethods(ElementwiseMethods):
         return result._view(result.layout.permute(axis_positions))._cast_or_self(dtype)
 
     def _cumulative_extremes(self, reduction_name: str, op: str, axis: int) -> tuple[Self, Self]:
-        """Return the largest or smallest of elements `0..i` along an axis, and its last position. From the first NaN on, values are NaN."""
+        """Return the largest or smallest of elements `0..i` along an axis, and the last position of this element up to `i`, as two new
+        tensors.
+
+        `reduction_name` is "max" or "min". From the first NaN on, values are NaN, and positions are of the last NaN.
+        """
         axis = normalize_axis(op, axis, self.ndim)
         values = self._cumulate(reduction_name, op, axis, None)
         is_extreme: Any = self == values
@@ -428,10 +504,29 @@ class ReductionMethods(ElementwiseMethods):
         dim: int | None = None,
         out: Self | None = None,
     ) -> Self:
-        """Return the sums of elements `0..i` along `axis`, as a new tensor. See `tx.cumulative_sum`.
+        """Return the sums of elements `0..i` along `axis`. See `tx.cumulative_sum`.
 
-        For None, the tensor is flattened first. Integers and bools are summed in 64 bits.
+        Parameters
+        ----------
+        axis : int, optional
+            For None, the tensor is flattened first. PyTorch's `dim` is an alias.
+        dtype : dtype, optional
+            The dtype of the sums. By default, integers and bools are summed in 64 bits, while floats and complex numbers keep their dtype.
+        out : Tensor, optional
+            Receives the result, and is returned.
 
+        Returns
+        -------
+        Tensor
+            New tensor of the shape of this tensor, or 1-D for None. With `out`, `out` itself.
+
+        Raises
+        ------
+        AxisError
+            If the axis does not exist.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.arange(5).cumulative_sum().tolist()
         [0, 1, 3, 6, 10]
@@ -450,7 +545,7 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the products of elements `0..i` along `axis`, as a new tensor. See `tx.cumulative_prod`.
 
-        For None, the tensor is flattened first. Integers and bools are multiplied in 64 bits.
+        The arguments are as in `cumulative_sum`. By default, integers and bools are multiplied in 64 bits.
         """
         return self._cumulate("prod", "cumulative_prod", axis, dtype)
 

@@ -39,28 +39,41 @@ class AtIndexer(Generic[T]):
         return AtIndexer(self.tensor, key)
 
     def _scatter_values(self, op: str, value: Any, reduce: str | None) -> T:
+        """Return a new tensor with `value` written at the key, or reduced into the elements by the reduction called `reduce`."""
         t = self.tensor
         selection = t._select_by_key(op, Layout.contiguous(t.layout.shape), self.key)
         return t._scatter_copy(op, selection, t._to_operand(value, op), reduce)
 
     def set(self, value: Operand) -> T:
-        """Return a new tensor with `value` written at the key. If an element is indexed several times, the last value stays."""
+        """Return a new tensor with `value` written at the key. If an element is indexed several times, the last value stays.
+
+        `value`, here and in the further methods, is a number, or a tensor, array or sequence that broadcasts to the shape of `tensor[key]`.
+        Raise ShapeError if it does not, and BadIndex or IndexOutOfRange for a wrong key.
+        """
         return self._scatter_values("at.set", value, None)
 
     def add(self, value: Operand) -> T:
-        """Return a new tensor with each element plus the sum of the values for it."""
+        """Return a new tensor with each element plus the sum of the values for it. Raise DTypeError if the values have a higher kind of
+        dtype.
+        """
         return self._scatter_values("at.add", value, "sum")
 
     def multiply(self, value: Operand) -> T:
-        """Return a new tensor: each element times the product of the values for it."""
+        """Return a new tensor: each element times the product of the values for it. Raise DTypeError if the values have a higher kind of
+        dtype.
+        """
         return self._scatter_values("at.multiply", value, "prod")
 
     def min(self, value: Operand) -> T:
-        """Return a new tensor: the minimum of each element and the values for it."""
+        """Return a new tensor: the minimum of each element and the values for it. Raise DTypeError for complex numbers, or values of a
+        higher kind.
+        """
         return self._scatter_values("at.min", value, "min")
 
     def max(self, value: Operand) -> T:
-        """Return a new tensor: the maximum of each element and the values for it."""
+        """Return a new tensor: the maximum of each element and the values for it. Raise DTypeError for complex numbers, or values of a
+        higher kind.
+        """
         return self._scatter_values("at.max", value, "max")
 
 
@@ -91,7 +104,41 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         alpha: Operand = 1,
     ) -> Self:
-        """Return this tensor with `alpha * source` added at indices along an axis, as a new tensor. See `tx.index_add`."""
+        """Return this tensor with `alpha * source` added at indices along an axis. See `tx.index_add`.
+
+        Parameters
+        ----------
+        axis : int
+            PyTorch's `dim` is an alias.
+        index : Tensor or Sequence[int]
+            Integers along the axis. Negative indices count from the end.
+        source : Tensor, array, sequence or number
+            Broadcasts to the shape of `take(index, axis)`.
+        alpha : number or Tensor, default 1
+            A factor for `source`.
+
+        Returns
+        -------
+        Tensor
+            New tensor of this shape and dtype.
+
+        Raises
+        ------
+        ArgumentError
+            If `axis`, `index` or `source` is missing.
+        ShapeError
+            If `source` does not broadcast.
+        DTypeError
+            If the values have a higher kind than this tensor (floats for integers).
+        AxisError, BadIndex, IndexOutOfRange
+            As in `take`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.zeros(3).index_add(0, [0, 2, 0], tx.ones(3)).tolist()
+        [2.0, 0.0, 1.0]
+        """
         selection = self._select_rows("index_add", Layout.contiguous(self.layout.shape), axis, index, source)
         return self._scatter_copy("index_add", selection, self._scale_source("index_add", source, alpha), "sum")
 
@@ -105,7 +152,10 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         alpha: Operand = 1,
     ) -> Self:
-        """Add `alpha * source` at indices along an axis, in place, and return this tensor. See `tx.index_add`."""
+        """Add `alpha * source` at indices along an axis, in place, and return this tensor. See `tx.index_add`.
+
+        The arguments and errors are as in `index_add`.
+        """
         selection = self._select_rows("index_add_", self.layout, axis, index, source)
         self._scatter("index_add_", selection, self._scale_source("index_add_", source, alpha), "sum")
         return self
@@ -114,7 +164,37 @@ class ScatterMethods(IndexingMethods):
     def index_copy(
         self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Return this tensor with the slices of `source` written at indices along an axis, as a new tensor. See `tx.index_copy`."""
+        """Return this tensor with the slices of `source` written at indices along an axis. See `tx.index_copy`.
+
+        Parameters
+        ----------
+        axis : int
+            PyTorch's `dim` is an alias.
+        index : Tensor, Sequence[int] or int
+            Integers with at most one axis. Negative indices count from the end. Of several slices for one index the last is kept.
+        source : Tensor, array or sequence
+            A slice for each index. The shape must equal `index_select(axis, index)`.
+
+        Returns
+        -------
+        Tensor
+            New tensor of this shape and dtype. The values are cast.
+
+        Raises
+        ------
+        ArgumentError
+            If `axis`, `index` or `source` is missing.
+        ShapeError
+            If `source` has another shape, or `index` several axes.
+        AxisError, BadIndex, IndexOutOfRange
+            As in `take`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.zeros(3).index_copy(0, [2, 0], [1.0, 2.0]).tolist()
+        [2.0, 0.0, 1.0]
+        """
         op = "index_copy"
         selection, value = self._select_slices(op, Layout.contiguous(self.layout.shape), axis, index, source)
         return self._scatter_copy(op, selection, value)
@@ -123,7 +203,10 @@ class ScatterMethods(IndexingMethods):
     def index_copy_(
         self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Write the slices of `source` at indices along an axis, in place, and return this tensor. See `tx.index_copy`."""
+        """Write the slices of `source` at indices along an axis, in place, and return this tensor. See `tx.index_copy`.
+
+        The arguments and errors are as in `index_copy`.
+        """
         selection, value = self._select_slices("index_copy_", self.layout, axis, index, source)
         self._scatter("index_copy_", selection, value)
         return self
@@ -139,7 +222,43 @@ class ScatterMethods(IndexingMethods):
         value: Operand | None = None,
         reduce: str | None = None,
     ) -> Self:
-        """Return this tensor with the elements of `src` written at indices along an axis, as a new tensor. See `tx.scatter`."""
+        """Return this tensor with the elements of `src` written at indices along an axis: `out[i][index[i][j]] = src[i][j]` for axis 1.
+
+        See `tx.scatter`.
+
+        Parameters
+        ----------
+        axis : int
+            PyTorch's `dim` is an alias.
+        index : Tensor or Sequence[int]
+            Integers with as many axes as this tensor, and no longer on axes other than `axis`. Negative indices count from the end.
+        src : Tensor, array, sequence or number
+            At least as long as `index` on every axis; further elements are not read. Only a single number is broadcast.
+        value : number, optional
+            A number in place of `src`.
+        reduce : {"add", "multiply"}, optional
+            Combine the element with the values. By default the last of several values is kept.
+
+        Returns
+        -------
+        Tensor
+            New tensor of this shape and dtype.
+
+        Raises
+        ------
+        ArgumentError
+            If `axis`, `index` or the values are missing, or if `reduce` is another value.
+        ShapeError
+            If the shapes do not fit.
+        AxisError, BadIndex, IndexOutOfRange
+            As in `take`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.zeros((2, 3)).scatter(1, [[2], [0]], [[1.0], [2.0]]).tolist()
+        [[0.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
+        """
         selection, values = self._select_for_scatter("scatter", Layout.contiguous(self.layout.shape), axis, index, src)
         return self._scatter_copy("scatter", selection, values, _parse_scatter_reduce("scatter", reduce))
 
@@ -154,7 +273,11 @@ class ScatterMethods(IndexingMethods):
         value: Operand | None = None,
         reduce: str | None = None,
     ) -> Self:
-        """Write the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter`."""
+        """Write the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter`.
+
+        The arguments and errors are as in `scatter`. Without `reduce`, a view with an element at several positions raises ReadOnlyError,
+        unless a single number is written.
+        """
         selection, values = self._select_for_scatter("scatter_", self.layout, axis, index, src)
         self._scatter("scatter_", selection, values, _parse_scatter_reduce("scatter_", reduce))
         return self
@@ -163,7 +286,14 @@ class ScatterMethods(IndexingMethods):
     def scatter_add(
         self, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Return this tensor with the elements of `src` added at indices along an axis, as a new tensor. See `tx.scatter_add`."""
+        """Return this tensor with the elements of `src` added at indices along an axis, as a new tensor. See `tx.scatter_add`.
+
+        `axis`, `index` and `src` are as in `scatter`. Raise DTypeError if the values have a higher kind than this tensor.
+
+        >>> import tenxor as tx
+        >>> tx.zeros((1, 3)).scatter_add(1, [[0, 0]], [[1.0, 2.0]]).tolist()
+        [[3.0, 0.0, 0.0]]
+        """
         selection, value = self._select_for_scatter("scatter_add", Layout.contiguous(self.layout.shape), axis, index, src)
         return self._scatter_copy("scatter_add", selection, value, "sum")
 
@@ -171,7 +301,10 @@ class ScatterMethods(IndexingMethods):
     def scatter_add_(
         self, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
     ) -> Self:
-        """Add the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter_add`."""
+        """Add the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter_add`.
+
+        The arguments and errors are as in `scatter_add`.
+        """
         selection, value = self._select_for_scatter("scatter_add_", self.layout, axis, index, src)
         self._scatter("scatter_add_", selection, value, "sum")
         return self
@@ -187,7 +320,37 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         include_self: bool = True,
     ) -> Self:
-        """Return this tensor with each element reduced with the elements of `src` for it, as a new tensor. See `tx.scatter_reduce`."""
+        """Return this tensor with each element reduced with the elements of `src` for it. See `tx.scatter_reduce`.
+
+        Parameters
+        ----------
+        axis, index, src
+            As in `scatter`.
+        reduce : {"sum", "prod", "amax", "amin", "max", "min", "mean"}
+            The reduction. "mean" rounds integers down.
+        include_self : bool, default True
+            If False, an element with values becomes the reduction of the values alone. Elements without values stay.
+
+        Returns
+        -------
+        Tensor
+            New tensor of this shape and dtype.
+
+        Raises
+        ------
+        ArgumentError
+            If `reduce` is another value.
+        DTypeError
+            If the values have a higher kind than this tensor, for a maximum or minimum of complex numbers, or a mean of bools.
+        ShapeError, AxisError, BadIndex, IndexOutOfRange
+            As in `scatter`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.asarray([5.0, 5.0, 5.0]).scatter_reduce(0, [0, 0, 2], [7.0, 9.0, 1.0], "amax").tolist()
+        [9.0, 5.0, 5.0]
+        """
         op, include_self = "scatter_reduce", check_flag("include_self", include_self)
         selection, value = self._select_for_scatter(op, Layout.contiguous(self.layout.shape), axis, index, src)
         name = _parse_reduce(op, reduce)
@@ -207,7 +370,10 @@ class ScatterMethods(IndexingMethods):
         dim: int | None = None,
         include_self: bool = True,
     ) -> Self:
-        """Reduce each element with the elements of `src` for it, in place, and return this tensor. See `tx.scatter_reduce`."""
+        """Reduce each element with the elements of `src` for it, in place, and return this tensor. See `tx.scatter_reduce`.
+
+        The arguments and errors are as in `scatter_reduce`.
+        """
         name = _parse_reduce("scatter_reduce_", reduce)
         if check_flag("include_self", include_self) and name != "mean":
             selection, value = self._select_for_scatter("scatter_reduce_", self.layout, axis, index, src)
@@ -218,9 +384,34 @@ class ScatterMethods(IndexingMethods):
         return self
 
     def masked_scatter(self, mask: Operand, source: Operand) -> Self:
-        """Return this tensor with the elements where `mask` is true replaced by those of `source`, in order, as a new tensor.
+        """Return this tensor with element k of `source` where `mask` is true for the k-th time. See `tx.masked_scatter`.
 
-        See `tx.masked_scatter`.
+        Parameters
+        ----------
+        mask : Tensor of bool
+            Broadcasts to this shape.
+        source : Tensor
+            Of this dtype and arbitrary shape, with an element for each true element of `mask`.
+
+        Returns
+        -------
+        Tensor
+            New tensor of this shape and dtype.
+
+        Raises
+        ------
+        DTypeError
+            If `mask` is not bool, or if `source` has another dtype.
+        ShapeError
+            If `mask` does not broadcast, or if `source` has no elements and `mask` is true for an element.
+        IndexOutOfRange
+            If `source` has fewer elements, raised when the result is evaluated.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.zeros(3).masked_scatter([True, False, True], tx.asarray([5.0, 6.0])).tolist()
+        [5.0, 0.0, 6.0]
         """
         mask_tensor, values = self._to_operand(mask, "masked_scatter"), self._to_operand(source, "masked_scatter")
         return self._scatter_masked("masked_scatter", mask_tensor, values)
@@ -228,7 +419,7 @@ class ScatterMethods(IndexingMethods):
     def masked_scatter_(self, mask: Operand, source: Operand) -> Self:
         """Replace the elements where `mask` is true by those of `source`, in order, in place, and return this tensor.
 
-        See `tx.masked_scatter`.
+        The arguments and errors are as in `masked_scatter`. See `tx.masked_scatter`.
         """
         mask_tensor, values = self._to_operand(mask, "masked_scatter_"), self._to_operand(source, "masked_scatter_")
         self._write(self._scatter_masked("masked_scatter_", mask_tensor, values), "masked_scatter_")
@@ -237,7 +428,10 @@ class ScatterMethods(IndexingMethods):
     # Implementation
 
     def _select_rows(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> Selection:
-        """Return the selection of indices along an axis. Raise ArgumentError if the axis, the indices or the values are missing."""
+        """Return the selection of indices along an axis of `layout`, a layout of this storage. The indices may have any shape.
+
+        Raise ArgumentError if the axis, the indices or the values are missing.
+        """
         axis = self._check_axis(op, axis, index, values)
         return self._select(op, layout, (axis,), (self._to_index_tensor(op, index),), axis, (axis,))
 
@@ -260,8 +454,9 @@ class ScatterMethods(IndexingMethods):
         return selection, value._view(value.layout.index(tuple([slice(0, n) for n in shape])))
 
     def _select_slices(self, op: str, layout: Layout, axis: Any, index: Any, source: Any) -> tuple[Selection, Any]:
-        """Return the selection of a 1-D index along an axis, with the slices for it. The slices must have exactly the shape of the
-        selection.
+        """Return the selection of a 1-D index along an axis, with the slices `source` as a tensor or number.
+
+        Raise ShapeError unless the slices have exactly the shape of the selection.
         """
         axis = self._check_axis(op, axis, index, source)
         indices, value = self._to_1d_indices(op, index), self._to_operand(source, op)
@@ -298,18 +493,24 @@ class ScatterMethods(IndexingMethods):
         return self._compute(OPS["where"], full_mask, selected, self)
 
     def _check_axis(self, op: str, axis: Any, index: Any, values: Any) -> int:
+        """Return the axis as a non-negative number. Raise ArgumentError if the axis, the index or the values are missing."""
         if axis is None or index is None or values is None:
             raise ArgumentError(f"{op}: takes an axis, indices along it and values: x.{op}(axis, index, values)")
         return normalize_axis(op, axis, self.layout.ndim)
 
     def _scale_source(self, op: str, source: Any, alpha: Any) -> Any:
+        """Return `alpha * source` as a tensor or a Python number."""
         value = self._to_operand(source, op)
         if type(alpha) is int and alpha == 1:
             return value
         return self._compute(OPS["multiply"], value, self._to_operand(alpha, op)) if isinstance(value, TensorBase) else value * alpha
 
     def _scatter_mean(self, op: str, selection: Selection, value: Any, include_self: bool) -> Self:
-        """Return a new tensor with the mean of each element and the values for it. Means of integers are rounded down."""
+        """Return a new tensor with the mean of each element and the element's values, or without `include_self` the mean of the values
+        alone.
+
+        Elements without values stay. Means of integers are rounded down. Raise DTypeError for bools.
+        """
         if self.dtype is boolean:
             raise DTypeError(f"{op}: there is no mean of bools; use x.astype(tx.float32)")
         start = self if include_self else self._scatter_copy(op, selection, 0)
@@ -323,7 +524,10 @@ class ScatterMethods(IndexingMethods):
 
 
 def _parse_scatter_reduce(op: str, reduce: str | None) -> str | None:
-    """Return the reduction for the argument `reduce` of `scatter`, or None if it is None."""
+    """Return the name of the reduction, "sum" or "prod", for the argument `reduce` of `scatter`, "add" or "multiply". Return None for None.
+
+    Raise ArgumentError for another value.
+    """
     return None if reduce is None else {"add": "sum", "multiply": "prod"}[check_choice(op, "reduce", reduce, "add", "multiply")]
 
 

@@ -27,7 +27,7 @@ _ADVICE = {
 
 
 def refuse_values(op: str, t: TensorBase) -> NoReturn:
-    """Raise TraceError for an operation that needs the values of a traced tensor."""
+    """Raise TraceError for the operation `op`, which needs the values of the traced tensor `t`."""
     raise TraceError(
         f"{op}: needs the value of an element, but this tensor of shape {t.layout.shape} is traced and has none;"
         f" {_ADVICE.get(op, _COMPUTE_ADVICE)}. A tensor from outside that a traced function wrote to has none afterwards, either: "
@@ -36,7 +36,7 @@ def refuse_values(op: str, t: TensorBase) -> NoReturn:
 
 
 def refuse_mask(op: str, mask: TensorBase) -> NoReturn:
-    """Raise TraceError for a traced mask that should select elements."""
+    """Raise TraceError for the operation `op`, with a traced mask to select elements."""
     raise TraceError(
         f"{op}: how many elements a traced mask of shape {mask.layout.shape} selects is not known; write tx.where(mask, x, other), which"
         " keeps the shape of x, and reduce that"
@@ -46,7 +46,8 @@ def refuse_mask(op: str, mask: TensorBase) -> NoReturn:
 def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
     """Write to `t[key]`, where an item of the key is a traced mask, as `where(mask, value, t)`.
 
-    Raise TraceError for a key with further arrays.
+    Raise TraceError for a key with further masks, arrays or lists, or for a value with separate elements for the selected elements. Raise
+    BadIndex if the shape of the mask does not fit.
     """
     (mask_position, *further_masks) = [k for k, item in enumerate(key) if is_traced(item) and item.dtype.kind == "bool"]
     mask = key[mask_position]
@@ -71,7 +72,11 @@ def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
 
 
 def _broadcastable_value(t: Any, value: Any, mask: TensorBase, trailing_ndim: int, has_ints: bool) -> Any:
-    """Return a value that is equal for every selected element, reshaped to the axes of the mask. Raise TraceError for separate values."""
+    """Return the tensor `value`, equal for every selected element, in the dtype of `t`, with the axes of the mask as axes of size 1.
+
+    `trailing_ndim` is the number of axes of `t` after the mask. `has_ints` says whether the key has integers, too. Raise TraceError for
+    separate values.
+    """
     value = value.astype(t.dtype, copy=False)
     shape = value.shape
     if len(shape) > trailing_ndim:
@@ -90,7 +95,11 @@ def _broadcastable_value(t: Any, value: Any, mask: TensorBase, trailing_ndim: in
 
 
 def open_mesh(shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
-    """Return index arrays for every axis. They broadcast to the selection of an orthogonal key with traced indices."""
+    """Return an index array or integer for every axis of `shape`. They broadcast to the selection of the orthogonal key `key` with traced
+    indices.
+
+    Raise TraceError for a traced mask, and BadIndex for indices of several axes.
+    """
     indices: list[Any] = []
     for axis, (item, size) in enumerate(zip(expand_ellipsis(key, shape), shape, strict=True)):
         if is_traced(item):

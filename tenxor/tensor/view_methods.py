@@ -35,7 +35,12 @@ class ViewMethods(TensorBase):
 
     @property
     def mT(self) -> Self:
-        """View with the last two axes swapped. Raise AxisError for fewer than two axes."""
+        """View with the last two axes swapped. Raise AxisError for fewer than two axes.
+
+        >>> import tenxor as tx
+        >>> tx.zeros((2, 3, 4)).mT.shape
+        (2, 4, 3)
+        """
         if self.layout.ndim < 2:
             raise AxisError(f"mT: shape {self.layout.shape} has {self.layout.ndim} axes; it must have at least 2, those of a matrix")
         return self._view(self.layout.swapaxes(-2, -1))
@@ -84,6 +89,11 @@ class ViewMethods(TensorBase):
         *axes : int or Sequence[int], optional
             Each axis once. Without them the axes are reversed.
 
+        Returns
+        -------
+        Tensor
+            View.
+
         Raises
         ------
         AxisError
@@ -112,10 +122,15 @@ class ViewMethods(TensorBase):
         destination : int or Sequence[int]
             The new position of each.
 
+        Returns
+        -------
+        Tensor
+            View.
+
         Raises
         ------
         AxisError
-            If an axis does not exist.
+            If an axis does not exist or is named twice, or if the two lengths differ.
         """
         return self._view(self.layout.moveaxis(source, destination))
 
@@ -205,6 +220,11 @@ class ViewMethods(TensorBase):
         order : {"C", "F", "A"}, default "C"
             "C" is row-major order, and "F" column-major order. "A" is "F" if the elements are stored so, and "C" otherwise.
 
+        Returns
+        -------
+        Tensor
+            View. Elements are never copied.
+
         Raises
         ------
         ArgumentError
@@ -222,6 +242,11 @@ class ViewMethods(TensorBase):
         axis : int
         sizes : Sequence[int]
             The sizes of the new axes. One of them may be -1.
+
+        Returns
+        -------
+        Tensor
+            View.
 
         Raises
         ------
@@ -245,7 +270,12 @@ class ViewMethods(TensorBase):
         Parameters
         ----------
         axis : int or tuple of int, optional
-            The axes to leave out. None leaves out every axis of size 1.
+            The axes to leave out. None leaves out every axis of size 1. PyTorch's `dim` is an alias.
+
+        Returns
+        -------
+        Tensor
+            View.
 
         Raises
         ------
@@ -263,7 +293,12 @@ class ViewMethods(TensorBase):
         Parameters
         ----------
         axis : int or tuple of int, default 0
-            The positions of the new axes in the result.
+            The positions of the new axes in the result. PyTorch's `dim` is an alias.
+
+        Returns
+        -------
+        Tensor
+            View.
 
         Raises
         ------
@@ -303,7 +338,10 @@ class ViewMethods(TensorBase):
     broadcast_to = expand
 
     def expand_as(self, other: TensorBase) -> Self:
-        """Return a view broadcast to another tensor's shape. Writes are limited as for `expand`."""
+        """Return a view broadcast to the shape of the tensor `other`. Writes are limited as for `expand`.
+
+        Raise ShapeError if this tensor does not broadcast, and DTypeError if `other` is no tensor.
+        """
         if not isinstance(other, TensorBase):
             raise DTypeError(f"expand_as: the other must be a tensor, not {describe_value(other)}; use expand(shape)")
         return self.expand(other.layout.shape)
@@ -315,7 +353,12 @@ class ViewMethods(TensorBase):
         Parameters
         ----------
         axis : int or tuple of int, optional
-            The reversed axes. None means every axis.
+            The reversed axes. None means every axis. PyTorch's `dim` and `dims` are aliases.
+
+        Returns
+        -------
+        Tensor
+            View.
 
         Raises
         ------
@@ -391,7 +434,14 @@ class ViewMethods(TensorBase):
     unfold = windows
 
     def take_view(self, *key: IndexKey, keepdims: bool = False) -> Self:
-        """Return the view `oindex[key]`. With `keepdims`, an int leaves an axis of size 1."""
+        """Return the view `oindex[key]`. With `keepdims`, an int leaves an axis of size 1.
+
+        Raise IndexOutOfRange or BadIndex for a wrong key.
+
+        >>> import tenxor as tx
+        >>> tx.arange(6).reshape(2, 3).take_view(1, slice(2), keepdims=True).tolist()
+        [[3, 4]]
+        """
         items = key[0] if len(key) == 1 and isinstance(key[0], tuple) else key
         return self._view(self.layout.oindex(items, check_flag("keepdims", keepdims)))
 
@@ -404,6 +454,7 @@ class ViewMethods(TensorBase):
         sections : int or Sequence[int]
             The number of equal parts, or the indices at which to split, as in NumPy's `split`.
         axis : int, default 0
+            PyTorch's `dim` is an alias.
 
         Returns
         -------
@@ -416,6 +467,14 @@ class ViewMethods(TensorBase):
             If the axis does not divide into equal parts.
         AxisError
             If the axis does not exist.
+        ArgumentError
+            If indices are no integers, or if nearly all of many parts would be empty.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> [x.tolist() for x in tx.arange(5).split([1, 3])]
+        [[0], [1, 2], [3, 4]]
         """
         layout = self.layout
         axis = normalize_axis("split", axis, layout.ndim)
@@ -481,7 +540,7 @@ class ViewMethods(TensorBase):
 
 
 def _is_column_major(op: str, layout: Layout, order: str) -> bool:
-    """Return whether an `order` argument means column-major order for a layout."""
+    """Return whether the `order` argument "C", "F" or "A" means column-major order for a layout. Raise ArgumentError for another order."""
     order = check_choice(op, "order", order, "C", "F", "A")
     return order == "F" or (order == "A" and not layout.is_contiguous() and _reverse_axes(layout).is_contiguous())
 
@@ -492,7 +551,7 @@ def _reverse_axes(layout: Layout) -> Layout:
 
 
 def _check_view_size(op: str, layout: Layout) -> Layout:
-    """Return a layout with repeated elements. Raise ShapeError if its positions cannot be counted in 64 bits."""
+    """Return `layout`, a layout with repeated elements, unchanged. Raise ShapeError if its positions cannot be counted in 64 bits."""
     if layout.size > MAX_VIEW_ELEMENTS:
         raise ShapeError(
             f"{op}: a view of shape {layout.shape} would have {format_integer(layout.size)} positions, more than can be counted in"
@@ -502,7 +561,10 @@ def _check_view_size(op: str, layout: Layout) -> Layout:
 
 
 def reinterpreted_layout(layout: Layout, old: DType, new: DType) -> Layout:
-    """Return the layout of the same bytes as elements of another dtype. Raise ShapeError if this is impossible."""
+    """Return the layout of the same bytes as elements of another dtype, where only the last axis changes its size.
+
+    Raise ShapeError if elements of different size are not next to one another along this axis, or do not divide into elements of `new`.
+    """
     if old.itemsize == new.itemsize:
         return layout
     # without elements there is no distance between them
@@ -527,6 +589,8 @@ def reinterpreted_layout(layout: Layout, old: DType, new: DType) -> Layout:
 
 
 def _write_component(component: Any, values: Any) -> None:
-    """Write values into a part of complex numbers, unless the values are this view itself: then `x.real += 1` has written them already."""
+    """Write values into a part of complex numbers, a view. If the values are this view itself, do nothing: `x.real += 1` has written them
+    already.
+    """
     if not (isinstance(values, TensorBase) and values.storage is component.storage and values.layout == component.layout):
         component[...] = values

@@ -63,7 +63,8 @@ class WriteMethods(TensorBase):
     def _write(self, value: TensorBase | Number, op: str = "assignment", *, consume_value: bool = False) -> None:
         """Write `value`, broadcast to this shape and cast to this dtype, into the storage through this layout.
 
-        `consume_value` promises that the value is not read afterwards.
+        `op` is the name of the operation for errors. `consume_value` promises not to read the value afterwards. Raise ReadOnlyError,
+        ShapeError, DTypeError or OutOfBounds if the value cannot be written.
         """
         layout = self.layout
         source, through = self._resolve_source(value, op)
@@ -93,7 +94,10 @@ class WriteMethods(TensorBase):
             )
 
     def _prepare_shared_buffer(self) -> bool:
-        """Return whether this storage's buffer is externally shared and writable. A read-only buffer is first replaced by a copy."""
+        """Return whether this storage's buffer is externally shared and writable.
+
+        A buffer that is externally shared but read-only is first replaced by a copy; then the result is False.
+        """
         storage = self.storage
         if not is_externally_shared(storage.node):
             return False
@@ -103,8 +107,11 @@ class WriteMethods(TensorBase):
         return True
 
     def _resolve_source(self, value: TensorBase | Number, op: str, shape: Shape | None = None) -> tuple[TensorBase | Scalar, Layout | None]:
-        """Return the source of a write: a tensor with its layout broadcast to `shape` (by default this tensor's), or a `Scalar` and
-        None.
+        """Return the source of a write: a tensor and its layout broadcast to `shape` (by default this tensor's), or for a number a `Scalar`
+        and None.
+
+        Raise DTypeError for complex values and a real dtype, OutOfBounds for an integer out of range, and ShapeError if the value does not
+        broadcast.
         """
         if not isinstance(value, TensorBase):
             if type(value) is complex:
@@ -119,10 +126,10 @@ class WriteMethods(TensorBase):
         return value, broadcast_layout(value.layout, self.layout.shape if shape is None else shape, op)
 
     def _replace(self, value: TensorBase | Scalar, source_layout: Layout | None) -> None:
-        """Write the whole storage: store a new node and drop the old node.
+        """Write the whole storage: store a new node and drop the old node. The arguments are the results of `_resolve_source`.
 
-        If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
-        node, the old node may be freed already; then the write stays pending, and can be repeated.
+        If a result that must be evaluated at once raises one of `EVALUATION_ERRORS`, such as MemoryError, the old node is restored. If the
+        recipe does not read the old node, the old node may be freed already; then the write stays pending, and can be repeated.
         """
         new_node = self._build_replacement(value, source_layout)
         if (
@@ -141,7 +148,7 @@ class WriteMethods(TensorBase):
             raise
 
     def _build_replacement(self, value: TensorBase | Scalar, source_layout: Layout | None) -> Node:
-        """Return the node of the storage after a write of the whole storage."""
+        """Return the node of the storage after a write of the whole storage. The arguments are the results of `_resolve_source`."""
         layout, dtype = self.layout, self.dtype
         shape = layout.shape
         if type(value) is Scalar:
@@ -162,7 +169,12 @@ class WriteMethods(TensorBase):
         *,
         consume_value: bool = False,
     ) -> None:
-        """Write some elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory."""
+        """Write elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory.
+
+        `value` and `source_layout` are the results of `_resolve_source`, and `is_shared` is the result of `_prepare_shared_buffer`.
+        `consume_value` promises not to read the value afterwards. If the evaluation raises one of `EVALUATION_ERRORS`, the old node is
+        restored.
+        """
         storage = self.storage
         operands = (value,) if targets is None else (value, *targets.indices)
         must_evaluate = storage.node.buffer is not None or any(
@@ -197,7 +209,7 @@ class WriteMethods(TensorBase):
         *,
         consume_value: bool = False,
     ) -> Node:
-        """Return the node of the storage after a write of some elements."""
+        """Return the node of the storage after a write of some elements, in this dtype. The arguments are as in `_store`."""
         old = self.node
         flat_layout = _contiguous((old.size,))
         if targets is None:
@@ -211,7 +223,10 @@ class WriteMethods(TensorBase):
     def _prepare_source(
         self, value: TensorBase | Scalar, source_layout: Layout | None, shape: Shape, is_shared: bool
     ) -> tuple[Node, Layout]:
-        """Return the source of a write as a node, numbers included, and its layout over the shape written to."""
+        """Return the source of a write as a node, numbers included, and its layout over `shape`, the shape written to.
+
+        A source in the memory of the target is copied first, at once if `is_shared`: the target is externally shared.
+        """
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
         assert isinstance(value, TensorBase) and source_layout is not None
@@ -225,7 +240,9 @@ class WriteMethods(TensorBase):
         return source, source_layout
 
     def _move_to_new_buffer(self) -> Buffer:
-        """Copy the content of the storage, already in memory, to a separate buffer, and return this buffer."""
+        """Copy the content of the storage, already in memory, to a new buffer, which becomes the buffer of the storage. Return the new
+        buffer.
+        """
         node = self.storage.node
         shared_buffer = node.buffer
         assert shared_buffer is not None
@@ -237,18 +254,21 @@ class WriteMethods(TensorBase):
         return new_buffer
 
     def _latest_node(self) -> Node:
-        """Return the node just written, in its own dtype."""
+        """Return the node of the last write, below the reinterpretation that `_set_node` may have added."""
         node = self.storage.node
         return node.sources[0] if node.op is REINTERPRET else node  # type: ignore[return-value]
 
     def _restore(self, old_node: Node | None) -> None:
-        """Restore the old node, if it still exists, after the evaluation of the write has failed."""
+        """Make `old_node` the node of the storage again, after the evaluation of a write has failed.
+
+        Do nothing if `old_node` is None, or if the new node was computed or its computation has begun.
+        """
         new_node = self._latest_node()
         if old_node is not None and new_node.buffer is None and new_node.op is not UNFINISHED:
             self._set_node(old_node)
 
     def _set_node(self, node: Node) -> None:
-        """Store a node of this dtype in the storage."""
+        """Make `node`, a node of this dtype, the node of the storage. It is reinterpreted if the storage has another dtype."""
         if (observer := upcalls.node_observer) is not None:
             observer.observe_node(node)
         storage = self.storage
@@ -257,9 +277,10 @@ class WriteMethods(TensorBase):
 
 
 def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layout) -> bool:
-    """Return whether a write can be a single in-place update.
+    """Return whether a write of `value` over the elements of `old` at `target_layout` can be a single in-place update.
 
-    The value must be elementwise. Of the overwritten memory, each element of the value may read only the element it overwrites.
+    The value must be elementwise and pending, with few nodes, and `target_layout` injective. Of the overwritten memory, each element of the
+    value may read only the element it overwrites. Elements that are not overwritten may be read.
     """
     if value.buffer is not None or old.op is REINTERPRET or not target_layout.is_injective():
         return False
@@ -282,12 +303,15 @@ def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layou
 
 
 def _operand_reads(node: Node) -> list[tuple[Node, Layout]]:
-    """Return the source nodes of a node, with the layouts to read them."""
+    """Return pairs of a source node and the layout through which `node` reads it. Numbers are left out."""
     return [(s, x) for s, x in zip(node.sources, node.layouts, strict=True) if type(s) is Node and x is not None]
 
 
 def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
-    """Return a value's layout, broadcast to the shape written to. As in NumPy, it may have extra leading axes of size 1."""
+    """Return the layout of a value, broadcast to the shape written to. As in NumPy, the value may have extra leading axes of size 1.
+
+    Raise ShapeError, in the name of the operation `op`, if the shapes do not fit.
+    """
     if layout.shape == shape:
         return layout
     extra_ndim = len(layout.shape) - len(shape)
