@@ -17,10 +17,12 @@ Region = dict[int, slice]  # slices by axis of the contraction
 
 
 class RowSubgraph(NamedTuple):
-    """The nodes depending on the rows, sources first, and the axes of each.
+    """The part of a graph that computes one factor of a contraction, the weights, row by row: the nodes that depend on the rows, sources
+    first.
 
-    `outer_axes`, `row_axis` and `step_axis` are axes of the contraction: the axes before the rows, the rows, and the summed steps.
-    `weights` is the factor of the contraction that the subgraph computes. The contraction itself is the last node of `order`.
+    `axes` gives for each node, and each axis of the node, the equal axis of the contraction, or -1. `outer_axes`, `row_axis` and
+    `step_axis` are axes of the contraction: the axes before the rows, the rows, and the summed steps. `weights` is the node of the factor.
+    The last two nodes of `order` are the products and the contraction.
     """
 
     order: list[Node]
@@ -41,8 +43,9 @@ class RowSubgraph(NamedTuple):
 def match_row_subgraph(node: Node, products: Node, side: int, shared: Set[Node]) -> RowSubgraph | None:
     """Return the subgraph on a side of a contraction that is computed row by row from pairs of rows and steps, or None.
 
-    `node` sums the node `products`, and `side` is the number of the factor, 0 or 1. Nodes in `shared` (with several readers) that depend on
-    rows but not on steps are computed for every row anyway. They stay outside.
+    `node` sums the node `products`, and `side` is the number of the factor that the subgraph computes, 0 or 1. The other factor must not
+    depend on the row. The subgraph must hold a reduction that gives a value per pair, such as `q @ k.T`, and a reduction over the steps.
+    Nodes in `shared` (with several readers) that depend on rows but not on steps are computed for every row anyway, so they stay outside.
     """
     weights, layout, other_layout = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if layout is None or other_layout is None or not is_recomputable(weights, Reduction):

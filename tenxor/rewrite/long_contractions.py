@@ -18,7 +18,8 @@ _MULTIPLY = OPS["multiply"]
 def split_contraction(node: Node) -> list[Node] | None:
     """Rewrite a long contraction as a contraction over blocks of steps, and a sum of the results; return None for every other node.
 
-    The new nodes are listed sources first, with the result last.
+    The new nodes are listed sources first, with the result last. Long means at least `2 * PART_STEPS` steps for each of more than
+    `MAX_SPLIT_RESULTS` results.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None

@@ -19,7 +19,7 @@ def copy_shared_operands(new_nodes: list[Node], source: Node, layout: Layout, re
 
     Many results read the same elements of a shared operand, with a larger stride between neighbouring results than inside a result. The
     copy is transposed: neighbouring results read neighbouring elements. The reduction runs over every axis except the first `result_ndim`.
-    New nodes are appended to `new_nodes`. Return `source` and `layout` themselves if there is nothing to copy.
+    New nodes are appended to `new_nodes`. If there is nothing to copy, return `source` and `layout` themselves, and append nothing.
     """
     recomputed: list[Node] = []
     recompute_at(recomputed, source, layout)

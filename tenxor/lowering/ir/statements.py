@@ -90,7 +90,7 @@ class Accumulate(NamedTuple):
     new_values: tuple[Expr, ...]
 
     def is_contiguous_along(self, axis: int) -> bool:
-        """Return whether neighbours along `axis` write neighbouring elements, whatever the indices are."""
+        """Return whether iterations that are neighbours along `axis` write neighbouring elements, whatever the indices are."""
         return self.address.base is None and any(t.axis == axis and t.step_kind == "unit" for t in self.address.terms)
 
 
@@ -210,7 +210,7 @@ class Operand(NamedTuple):
     """A memory argument of a kernel, given as a pointer to elements of `dtype`. The kernel writes elements only if `written`.
 
     Only the dtype of an operand may be complex; values in expressions are real. The `flag` operand is one int64 that belongs to a single
-    launch. It comes last, and becomes 1 where an index is out of range.
+    launch. It comes last, and becomes 1 if an index is out of range or a checked exponent is negative.
     """
 
     dtype: DType
@@ -237,7 +237,10 @@ def iterate_statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def iterate_expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
-    """Yield the root expression of every statement in `body`, also inside loops, without the expressions below."""
+    """Yield the root expression of every statement in `body`, also inside loops, without the expressions below.
+
+    The `new_values` of an `Accumulate` are left out, since they are written over `Arg`s.
+    """
     for s in iterate_statements(body):
         if isinstance(s, Update):
             yield from s.values
@@ -252,7 +255,10 @@ def iterate_expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
 
 
 def map_expressions(body: tuple[Statement, ...], change: Callable[[Expr], Expr]) -> tuple[Statement, ...]:
-    """Return the statements `body` with each root expression `e` replaced by `change(e)`. Contractions and scatters stay as they are."""
+    """Return the statements `body` with each root expression `e` replaced by `change(e)`, also inside loops.
+
+    `Contraction` and `Accumulate` statements stay as they are, with all statements in them.
+    """
     new_body: list[Statement] = []
     for s in body:
         if isinstance(s, For):
