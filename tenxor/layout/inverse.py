@@ -37,6 +37,7 @@ def invert_layout(layout: Layout) -> Layout:
 
 
 def _invert(layout: Any) -> Any:
+    """Return the inverse of the bijective `layout`: a 1-d layout of as many elements."""
     base = layout.base
     if base is not None and base.size == layout.size:  # every view of the chain is a bijection
         head = type(layout)(layout.shape, layout.strides, layout.offset, layout.tables)
@@ -67,5 +68,6 @@ def build_adjoint(layout: Layout, size: int) -> Adjoint[Layout]:
 
 
 def _is_bijection(layout: Layout, size: int) -> bool:
+    """Return whether `layout` reaches each offset from 0 to `size` - 1 once, or has no elements."""
     reach = layout.range()
     return reach is None or (reach == (0, size - 1) and layout.is_injective())

@@ -17,12 +17,11 @@ Region = dict[int, slice]  # slices by axis of the contraction
 
 
 class RowSubgraph(NamedTuple):
-    """The part of a graph that computes one factor of a contraction, the weights, row by row: the nodes that depend on the rows, sources
-    first.
+    """The part of a graph that computes one factor of a contraction, the weights, row by row.
 
-    `axes` gives for each node, and each axis of the node, the equal axis of the contraction, or -1. `outer_axes`, `row_axis` and
-    `step_axis` are axes of the contraction: the axes before the rows, the rows, and the summed steps. `weights` is the node of the factor.
-    The last two nodes of `order` are the products and the contraction.
+    `order` lists the nodes that depend on the rows, sources first; the last two are the products and the contraction. `axes` gives for each
+    node, and each axis of the node, the equal axis of the contraction, or -1. `outer_axes`, `row_axis` and `step_axis` are axes of the
+    contraction: the axes before the rows, the rows, and the summed steps. `weights` is the node of the factor.
     """
 
     order: list[Node]

@@ -44,10 +44,11 @@ def _make_formatter(fmt: Format) -> Callable[[Any], str]:
 
 
 def format_numbers(values: Array, dtype: str) -> list[str]:
-    """Format the elements in row-major order, in equal width.
+    """Return the texts of the elements `values` in row-major order, padded to equal width.
 
     Each float has the fewest digits needed to distinguish it from its neighbours in the dtype, with at most eight decimals, and decimal
-    points are aligned. If this precision is not enough, floats are written with exponents.
+    points are aligned. If this precision is not enough, floats are written with exponents. `dtype` is the name of the dtype of the tensor;
+    values of bfloat16 come as float32.
     """
     flat = values.ravel()
     if dtype == "bfloat16":
@@ -86,7 +87,7 @@ def _count_decimals(texts: list[str]) -> int:
 
 
 def _needs_exponent(finite: Array, positional: list[str], decimals: int) -> bool:
-    """Return whether the floats `finite` span too large a range of magnitudes for positional notation.
+    """Return whether some magnitude among the floats `finite` is too large or too small, or the range too wide, for positional notation.
 
     `positional` are the texts in positional notation, with at most `decimals` digits after the point.
     """
@@ -117,7 +118,7 @@ def _format_scientific(value: Any, decimals: int) -> str:
 
 
 def _shortest_bfloat16(values: Array) -> Array:
-    """Replace bfloat16 values, read as float32, by the doubles with the fewest digits that round to them."""
+    """Return bfloat16 values, given as float32, as the doubles with the fewest digits that round to them."""
     result = values.astype(np.float64)
     pending = np.isfinite(values)
     for digits in range(1, 5):  # four significant digits always suffice for eight bits of precision
