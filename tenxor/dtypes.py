@@ -290,8 +290,8 @@ def promote(a: DType, b: DType, op: str = "result_type") -> DType:
 def promote_weak(value: Number, tensor_dtype: DType, op: str = "operand") -> DType:
     """Return the dtype in which the Python number `value` is combined with a tensor of dtype `tensor_dtype`.
 
-    This is `tensor_dtype` if its kind can hold the number, and otherwise a default dtype, such as float64 for a float beside integers.
-    Raise OutOfBounds, beginning with `op`, for an integer out of the range of an integer result, or of float64 for other results.
+    This is `tensor_dtype` if its kind can hold the number, and otherwise a default dtype, for example float64 for a float beside integers.
+    Raise OutOfBounds, beginning with `op`, for an integer out of range: of an integer result, or of float64 for floats and complex numbers.
     """
     if value is True or value is False:
         return tensor_dtype
@@ -346,8 +346,7 @@ def check_real(op: str, source: DType, target: DType) -> None:
 def result_type(*dtypes: object) -> DType:
     """Return the dtype to which the given dtypes, tensors and Python numbers promote.
 
-    Raises ArgumentError without arguments, DTypeError if there is no common dtype, and OutOfBounds for an integer that the result cannot
-    hold.
+    Raises ArgumentError without arguments, DTypeError without a common dtype, and OutOfBounds for an integer too large for the result.
 
     >>> import tenxor as tx
     >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)

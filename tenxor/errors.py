@@ -92,8 +92,8 @@ def _to_one_line(value: object) -> str:
 def _name_called_operation(message: str, frame: FrameType | None) -> tuple[str, str]:
     """Return the beginning of a message, such as "add: ", and the rest of `message` without an operation's name.
 
-    The beginning names the public operation that the user's code called, not an inner operation. `frame` is the innermost frame of the
-    call. If no public operation was called, or the error belongs to deferred work, the beginning is taken from `message`, and may be empty.
+    The beginning names the public operation called by the user's code, not an inner operation. `frame` is the innermost frame of the call.
+    If no public operation was called, or the error belongs to deferred work, the beginning is taken from `message`, and may be empty.
     """
     prefix = _NAME_PREFIX.match(message)
     begins = prefix.group() if prefix else ""

@@ -123,6 +123,6 @@ def nbytes(t: Tensor) -> int:
 
 
 def content_token(t: Tensor) -> tuple[Any, ...]:
-    """Return a tuple that is equal for equal tensors, in any process: a name, the shape, the dtype and a hash of the elements."""
+    """Return a tuple that identifies the content of a tensor in every process: a name, shape, dtype and a hash of the elements."""
     elements = np.ascontiguousarray(np.asarray(t))
     return "tenxor.Tensor", t.shape, t.dtype.name, hash_buffer_hex(elements.reshape(-1).view(np.uint8))

@@ -42,10 +42,10 @@ class ComputingTask(Task):  # type: ignore[misc]  # Dask's types are not all wri
 
 
 def compute_result(result: Any) -> Any:
-    """Return the result of a task with the tensors in it, also in containers, in memory.
+    """Return the result of a task with the tensors in it, also in lists, tuples and dicts, in memory.
 
     The tensors are computed together; intermediates without further readers are not stored. A view of at most half of a storage becomes a
-    tensor with a storage of its own, as a slice of an array does in Dask. Containers are lists, tuples and dicts.
+    tensor with a separate storage, as a slice of an array does in Dask.
     """
     tensors: list[Tensor] = []
     result = _copy_small_views(result, tensors)

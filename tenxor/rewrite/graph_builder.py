@@ -114,10 +114,11 @@ def is_recomputable(source: Node | Scalar, *op_types: type) -> TypeGuard[Node]:
 
 
 def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, excluded: Set[Node] = frozenset()) -> Node:
-    """Append nodes that compute the elementwise `node` only at the elements that `part_layout` selects. Return the last, of that shape.
+    """Append nodes to compute the elementwise `node` only at the elements selected by `part_layout`. Return the last, with the shape of the
+    part.
 
-    Operands are recomputed at these elements too, up to a limit of `MAX_RECOMPUTED_NODES` nodes. Nodes in `excluded`, stored nodes and
-    nodes read through view chains are not recomputed.
+    Operands are recomputed at the same elements, up to a limit of `MAX_RECOMPUTED_NODES` nodes. Nodes in `excluded`, stored nodes and nodes
+    read through view chains are not recomputed.
     """
     copies: dict[tuple[Node, Layout], Node] = {}
     stack = [(node, part_layout, _compose_reads(node, part_layout))]

@@ -26,7 +26,7 @@ def split_reduction(node: Node) -> list[Node] | None:
     """Rewrite a large reduction as a reduction of parts and a reduction of their results; return None for every other node.
 
     The new nodes are listed sources first, with the result last. Large means at least `MIN_SPLIT_ELEMENTS` elements with few results, or in
-    rows too short for lanes, or with axes to reduce that are nearest in memory.
+    rows too short for lanes, or with some reduced axes nearer in memory than every kept axis.
     """
     reduction, layout = node.op, node.layouts[0]
     assert isinstance(reduction, Reduction) and layout is not None

@@ -48,7 +48,7 @@ def _has_shared_elements(side: Layout, result_ndim: int) -> bool:
 
 
 def _append_sum(new_nodes: list[Node], reduction: Reduction, products: Node, result_ndim: int) -> Node:
-    """Append the sum of `products` over every axis except the first `result_ndim`, in parts if it is long. Return the last node.
+    """Append the sum of `products` over every axis except the first `result_ndim`, in parts if the steps are many. Return the last node.
 
     `reduction` is the sum, and `products` a node of products.
     """

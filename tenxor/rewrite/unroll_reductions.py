@@ -32,7 +32,7 @@ def unroll_reduction(node: Node) -> list[Node] | None:
     """Rewrite a short reduction as elementwise operations on the terms; return None for every other node.
 
     The new nodes are listed sources first, with the result last. Short means at most `MAX_UNROLLED_TERMS` terms, in overlapping windows or
-    in many rows shorter than a vector. A contraction whose factors are each shared by several results is not unrolled.
+    in many rows shorter than a vector. A contraction is not unrolled if several results share each element of both factors.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None
