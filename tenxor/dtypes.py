@@ -290,8 +290,9 @@ def promote(a: DType, b: DType, op: str = "result_type") -> DType:
 def promote_weak(value: Number, tensor_dtype: DType, op: str = "operand") -> DType:
     """Return the dtype in which the Python number `value` is combined with a tensor of dtype `tensor_dtype`.
 
-    This is `tensor_dtype` if its kind can hold the number, and otherwise a default dtype, for example float64 for a float beside integers.
-    Raise OutOfBounds, beginning with `op`, for an integer out of range: of an integer result, or of float64 for floats and complex numbers.
+    This is `tensor_dtype` if its kind can hold the number. Otherwise a bool or integer dtype gives the default dtype of the number, and a
+    float dtype the complex dtype. Raise OutOfBounds, beginning with `op`, for an integer out of range: of an integer result, or of float64
+    for floats and complex numbers.
     """
     if value is True or value is False:
         return tensor_dtype

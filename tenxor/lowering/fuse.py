@@ -364,7 +364,8 @@ class _RepetitionLimit:
 def _keeps_bits(node: Node, index_map: Layout) -> bool:
     """Return whether the reduction `node`, read at `index_map` inside another kernel, adds in the same order as alone, and as fast.
 
-    This holds if the innermost loop around the reduction runs along the last axis of the result, or if there is a single result.
+    This holds if the innermost loop around the reduction runs along the last axis of the result, or if there is a single result. An index
+    map with tables gives False.
     """
     if index_map.tables is not None:
         return False

@@ -110,7 +110,7 @@ def count_needed_loops(index_map: Layout) -> int:
 
 
 def count_hoisted_runs(index_map: Layout) -> int:
-    """Return how often a value with this index map is computed, if it is hoisted to the outermost loop possible."""
+    """Return how often a value with this index map is computed, if computed inside as few of the outermost loops as possible."""
     return prod(index_map.shape[: count_needed_loops(index_map)])
 
 
@@ -124,9 +124,7 @@ def hoist_index_map(index_map: Layout) -> Layout:
 
 
 def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
-    """Return the first axis of `index_map` that moves along the last axis of a node with shape `shape`, or None. Axes of size 1 are
-    ignored.
-    """
+    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`, or None. Axes of size 1 are ignored."""
     size = next((n for n in reversed(shape) if n != 1), 1)
     for axis, (n, stride) in enumerate(zip(index_map.shape, index_map.strides, strict=True)):
         if n != 1 and 0 < abs(stride) < size:
@@ -135,7 +133,7 @@ def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
 
 
 def get_inner_shape(node: Node) -> tuple[int, ...]:
-    """Return the sizes of the last axes in the layout of the first source, beyond as many axes as `node` has.
+    """Return the sizes of the last axes in the layout of the first source, without as many leading axes as `node` has.
 
     A reduction or scan runs over these axes, and a gather indexes them. Elementwise nodes give an empty tuple.
     """

@@ -96,7 +96,8 @@ class ReductionOrder(NamedTuple):
 
 
 def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:
-    """Map each expression in the values of `reductions` to a set of numbers: its own `list_own(e)`, and the sets of its dependences.
+    """Map each expression in the values of `reductions` to the numbers `list_own(e)`, for itself and all expressions `e` on which it
+    depends.
 
     An expression depends on its operands, and on the values of the reductions whose results it reads. A reduction must come after the
     reductions whose results it reads.

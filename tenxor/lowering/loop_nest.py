@@ -47,7 +47,9 @@ class OperandMemory(NamedTuple):
 
 
 class AccessLocation(NamedTuple):
-    """The location of an access: the number of an operand and an address in it. Operand -1 means the value is the position itself."""
+    """The location of an access: the number of an operand and an address in it. For operand -1, the value is the address itself, as a
+    number.
+    """
 
     operand: int
     address: Address

@@ -132,7 +132,10 @@ def _match_last_column(m: ReductionStrides) -> ContractionMatch | None:
 
 
 def is_ragged(n: int, itemsize: int) -> bool:
-    """Return whether much of the last vector of `n` columns would be empty, for columns of `itemsize` bytes."""
+    """Return whether `n` columns fill vectors badly: fewer than `MIN_COLUMNS`, or with much of the last vector empty.
+
+    A column has `itemsize` bytes.
+    """
     lanes = MAX_VECTOR_BYTES // itemsize
     return n < MIN_COLUMNS or -n % lanes > n // 16
 

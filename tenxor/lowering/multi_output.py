@@ -20,8 +20,9 @@ from .index_maps import can_fail, get_root_index_map, source_index_maps
 class _KernelFacts(NamedTuple):
     """Facts about a kernel: the place in the order, the sources (in memory or from other kernels), the loops, the reads and the length.
 
-    `loops` is the index map of the root, and `reads` holds each source read with its index map. The length is the cost of an element. A
-    kernel that is not purely elementwise stays alone. Then `loops` is None, and only `sources` is known.
+    `loops` is the index map of the root, and `reads` holds each source read with its index map. The length is the cost of an element, in
+    additions. A kernel that is not purely elementwise, or without elements, stays alone. Then `loops` is None, and `reads` and `length` are
+    not filled.
     """
 
     position: int

@@ -124,7 +124,7 @@ class _Parameterizer:
         return len(self.sizes) - 1
 
     def get_operand(self, k: int) -> int:
-        """Return the argument number of operand `k` of the nest. Operands without a remaining access get none."""
+        """Return the argument number of operand `k` of the nest. The first request adds the argument, so unused operands have none."""
         argument = self.operand_of.get(k)
         if argument is None:
             argument = self.operand_of[k] = len(self.operands)
@@ -200,9 +200,11 @@ class _Parameterizer:
         return e
 
     def convert_exprs(self, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Return the expressions `values` with parameters in place of numbers."""
         return tuple(map(self.convert_expr, values))
 
     def convert_body(self, body: Body) -> Body:
+        """Return the statements of `body` as statements of the kernel."""
         return tuple(map(self.convert_statement, body))
 
     def convert_statement(self, s: Statement) -> Statement:

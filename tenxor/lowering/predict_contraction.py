@@ -164,8 +164,7 @@ class _ContractionReads:
         return True
 
     def add_reduction(self, node: Node, op: Reduction, index_map: Layout, outer_loops: Loops) -> bool:
-        """Record the reduction `node` with the operation `op`, read at `index_map` inside the loops `outer_loops`. Return whether that is
-        possible.
+        """Record the reduction `node` with the operation `op`, read at `index_map` inside `outer_loops`. Return whether that is possible.
 
         Return False if the reduction cannot be a contraction, or if a different reduction, or an equal one at another index map, was
         recorded before.
