@@ -83,7 +83,7 @@ def einsum(subscripts: str, *operands: Any, dtype: Any = None, **layout_and_orde
 
 
 def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.float64, **unused_options: Any) -> Tensor:
-    """New tensor: the number of elements in each reduction over `axis`."""
+    """New tensor of `dtype`: the number of elements in each reduction over `axis`. Further options of Dask are ignored."""
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
     reduced_axes = {a % x.ndim for a in axes}
     result_shape = [1 if a in reduced_axes else n for a, n in enumerate(x.shape) if keepdims or a not in reduced_axes]
@@ -94,7 +94,7 @@ def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.f
 
 
 def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None, **unused_options: Any) -> Tensor:
-    """New tensor: the number of elements that are not NaN in each reduction over `axis`."""
+    """New tensor: the number of elements that are not NaN in each reduction over `axis`. Further options of Dask are ignored."""
     return (~elementwise.isnan(x)).sum(axis, keepdims=keepdims, dtype=dtype)
 
 

@@ -137,6 +137,7 @@ def as_int_tuple(numbers: Iterable[int]) -> tuple[int, ...]:
 
 
 def _as_int_or_size(number: int) -> int:
+    """Return an integer as an int, and a symbolic size unchanged. Raises TypeError for anything else."""
     return number if is_symbolic(number) else as_int(number)
 
 

@@ -33,6 +33,7 @@ def explain(layout: View) -> str:
 
 
 def _name(axis: int) -> str:
+    """Return the name of the index along `axis`: a letter, or `i14`, `i15`, … for later axes."""
     return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
 
 

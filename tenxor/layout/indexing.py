@@ -125,6 +125,7 @@ def too_many_indices(count: int, shape: Shape) -> IndexOutOfRange:
 
 
 def _as_integer(item: Any, axis: int) -> int:
+    """Return the index `item` of `axis` as an int. Raises BadIndex, naming `axis`, for bools and for anything but an integer."""
     if isinstance(item, (bool, np.bool_)):
         raise BadIndex(f"the index of axis {axis} is {item}; a boolean is not an integer index")
     try:

@@ -372,9 +372,9 @@ class Layout(View):
         return result
 
     def adjoint(self, size: int) -> Adjoint[Layout]:
-        """Return how to accumulate values at the positions of this layout into a storage of `size` elements, each the sum of its values.
+        """Return how to add values, one per position of this layout, into a storage of `size` elements; see `Adjoint`.
 
-        The result is a plan without values; see `Adjoint`.
+        Each element of the storage becomes the sum of the values at the positions that read the element, or 0. The result holds no values.
 
         >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
         Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))

@@ -232,6 +232,7 @@ def is_same_map(left: View, right: View) -> bool:
 
 
 def _is_same_level(left: View, right: View) -> bool:
+    """Return whether two views have equal offsets, strides and tables, whatever their bases are. Their shapes must be equal."""
     return left.offset == right.offset and left.strides == right.strides and left.tables == right.tables
 
 

@@ -68,6 +68,7 @@ def expand(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, 
 
 
 def _does_not_expand(shape: Shape, sizes: list[int], axis: int, reason: str) -> ShapeError:
+    """Return the error for axis `axis` of `sizes`, which cannot have its size; `reason` is a phrase."""
     return ShapeError(
         f"expand: shape {shape} does not expand to {tuple(sizes)}: axis {axis - len(sizes)} {reason} "
         f"and cannot become {sizes[axis]}; only axes of size 1 and new leading axes repeat"

@@ -42,7 +42,8 @@ def split_contraction(node: Node) -> list[Node] | None:
 def _has_shared_elements(side: Layout, result_ndim: int) -> bool:
     """Return whether several results need the same elements of one side.
 
-    The first `result_ndim` axes of the layout `side` are axes of results. A view chain gives False.
+    The first `result_ndim` axes of the layout `side` are axes of results. A view chain gives False. An axis with a table of offsets counts
+    as shared, as its stride is 0.
     """
     return side.base is None and any(n > 1 and not stride for n, stride in zip(side.shape[:result_ndim], side.strides, strict=False))
 

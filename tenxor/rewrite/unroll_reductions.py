@@ -104,7 +104,7 @@ def differs_from_extremum(new_nodes: list[Node], term: Term, extremum: Term) -> 
 def get_product_layouts(source: Node, layout: Layout) -> tuple[Layout, ...]:
     """Return the layouts of both sides of the pending product `source`, if `layout`, by which it is reduced, is contiguous.
 
-    Otherwise, and for a source that is no pending product, return an empty tuple.
+    Otherwise, and for a source that is no pending product or is to be stored, return an empty tuple.
     """
     if source.buffer is not None or source.op is not _MULTIPLY or source.is_stored:
         return ()

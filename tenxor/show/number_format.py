@@ -60,7 +60,7 @@ def format_numbers(values: Array, dtype: str) -> list[str]:
 
 
 def _format_floats(values: Array) -> list[str]:
-    """Format floats with aligned decimal points, or with exponents if a magnitude is too large or too small."""
+    """Return the texts of floats, with aligned decimal points, or with exponents if a magnitude is too large or too small."""
     finite = values[np.isfinite(values)]
     positional = [np.format_float_positional(value, _MAX_DECIMALS, trim=".") for value in finite]
     decimals = _count_decimals(positional)
@@ -72,7 +72,7 @@ def _format_floats(values: Array) -> list[str]:
 
 
 def _format_complex(values: Array) -> list[str]:
-    """Format real and imaginary parts as two arrays of floats, with the sign of the imaginary part in between."""
+    """Return the texts of complex numbers: real and imaginary parts as two aligned columns, with the sign of the imaginary part in between."""
     reals, imags = _format_floats(values.real), _format_floats(np.abs(values.imag))
     width, widest = (max(map(len, texts), default=0) for texts in (reals, imags))
     signs = np.where(np.signbit(values.imag), "-", "+")
@@ -138,7 +138,7 @@ def _round_to_bfloat16(values: Array) -> Array:
 
 
 def format_short(value: Any) -> str:
-    """Format a value in about nine characters at most, for a cell of a figure."""
+    """Return a value as a text of about nine characters at most, for a cell of a figure. Complex numbers may take more."""
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int):

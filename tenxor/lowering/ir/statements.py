@@ -129,7 +129,7 @@ class Side(NamedTuple):
 
     If `is_packed`, the values of a block of `block` indices are first copied into the order of their use; if also `is_packed_once`, only
     once, outside of the outer loops. With `has_runs`, tables give the addresses, but most indices are contiguous with the previous index.
-    `block` is the number of a size parameter, or -1.
+    `block` is the number of a size parameter; in a loop nest, the size itself; -1 if a single block has the whole range.
     """
 
     axis: int
@@ -151,10 +151,10 @@ class Contraction(NamedTuple):
     `values` are the next state of accumulator `accumulator`, computed from `Factor`s of both sides. `body` uses the result. Threads share
     the loop over axis `shared_axis`, unless it is -1. `has_single_chunk` means the steps are few enough to run in one pass.
 
-    With `step_block` (a size parameter; -1 for none), this many indices of the outermost summed axis are processed for a whole block of
-    results before the next, and packed for this pass only. `symmetric_pairs` pairs equal values of the left and the right side, by index.
-    If both read the same memory, the results are symmetric, and those below the diagonal may be copied from those above. `prefetch_axis` is
-    an outer loop axis whose next elements are prefetched meanwhile (-1 for none).
+    With `step_block` (a size parameter, or in a loop nest the size itself; -1 for none), this many indices of the outermost summed axis are
+    processed for a whole block of results before the next, and packed for this pass only. `symmetric_pairs` pairs equal values of the left
+    and the right side, by index. If both read the same memory, the results are symmetric, and those below the diagonal may be copied from
+    those above. `prefetch_axis` is an outer loop axis whose next elements are prefetched meanwhile (-1 for none).
     """
 
     accumulator: int
