@@ -222,13 +222,13 @@ def as_index_array(item: Any, axis: int, size: int) -> IntArray:
         return nonzero(array)[0]
     if len(array) and array.dtype.kind not in "iu":
         raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools")
-    indices, outside = counted(array, size)
+    indices, outside = count_from_start(array, size)
     if outside is not None:
         raise IndexOutOfRange(f"index {outside} is out of range for axis {axis} with size {size}")
     return indices
 
 
-def counted(array: np.ndarray[Any, Any], size: int) -> tuple[IntArray, int | None]:
+def count_from_start(array: np.ndarray[Any, Any], size: int) -> tuple[IntArray, int | None]:
     """Return the integers of `array` as int64 indices counted from the start of an axis of `size`, and None.
 
     If an integer is out of range, return the integers uncounted, and the value of the first one out of range. The first result may be

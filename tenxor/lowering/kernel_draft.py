@@ -71,7 +71,7 @@ class DraftAccess(NamedTuple):
 class ReductionLoop(NamedTuple):
     """The loops of a reduction, in a draft or a nest: loops over `axes` inside `outer_loops`.
 
-    `values` is the next state of accumulator number `accumulator`, one expression per component. It is written over `State`s.
+    `values` is the next state of accumulator number `accumulator`: one expression per component, in terms of the `State`s before.
     """
 
     outer_loops: Loops

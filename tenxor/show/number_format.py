@@ -72,7 +72,7 @@ def _format_floats(values: Array) -> list[str]:
 
 
 def _format_complex(values: Array) -> list[str]:
-    """Return the texts of complex numbers: real and imaginary parts as two aligned columns, with the sign of the imaginary part in between."""
+    """Return the texts of complex numbers: aligned real and imaginary parts, with the sign of the imaginary part in between."""
     reals, imags = _format_floats(values.real), _format_floats(np.abs(values.imag))
     width, widest = (max(map(len, texts), default=0) for texts in (reals, imags))
     signs = np.where(np.signbit(values.imag), "-", "+")
