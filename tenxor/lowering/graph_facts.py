@@ -23,8 +23,9 @@ _SUM, _MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
 class GraphFacts:
     """Facts about the pending nodes `order`, sources first, for the limits `fusing` of the machine.
 
-    The nodes in `required_nodes` are always kernels, like the requested nodes. `lengths` has the cost of each elementwise node, in
-    additions. `is_long` tells whether a kernel of all elementwise nodes would exceed the maximal length.
+    The nodes in `required_nodes` are always kernels, like the requested nodes. `weights`, `costs`, `constants` and `nonexpanding` are the
+    results of the functions below. `lengths` has the cost of each elementwise node, in additions, with composite operations expanded.
+    `is_long` tells whether a kernel of all elementwise nodes would exceed the maximal length; `nonexpanding` is empty otherwise.
     """
 
     def __init__(self, order: Sequence[Node], fusing: Fusing) -> None:

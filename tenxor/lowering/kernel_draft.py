@@ -115,7 +115,11 @@ def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[
 
 
 class KernelDraft:
-    """A kernel under construction, before its layouts become index arithmetic."""
+    """A kernel under construction, before its layouts become index arithmetic. `build_draft` fills the fields.
+
+    Axes, accesses and accumulators are numbered by their position in `extents`, `accesses` and `accumulators`. The reductions are in an
+    order in which each comes after the reductions whose results it reads. `value` is the expression of the result, and `output` its write.
+    """
 
     def __init__(self, root: Node) -> None:
         self.root = root

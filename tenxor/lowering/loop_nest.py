@@ -75,7 +75,8 @@ class _LoopNestFields(NamedTuple):
 class LoopNest(_LoopNestFields):
     """A loop nest with concrete numbers: the extents of `axes` and the steps of addresses.
 
-    A read is an `Access`, as in the draft; `locations` gives the operand and the address of each.
+    A read in `body` is an `Access`, as in the draft; `locations` gives the operand and the address of each by its number. The reductions of
+    `sequential_accumulators` take elements in order, so only loops around them get lanes. `index_sizes` maps each indexed axis to its size.
     """
 
     def get_address(self, e: Access) -> Address:
