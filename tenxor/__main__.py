@@ -1,5 +1,6 @@
-"""The command line, `python -m tenxor`. Without arguments it gives the tour; `kernel_disk_cache` lists, checks or clears the disk cache
-of kernels; `ship` compiles the prebuilt machine code of the package.
+"""The command line, `python -m tenxor`. Without arguments it gives the tour.
+
+`cache` shows, checks or clears the disk cache of kernels; `ship` compiles the prebuilt machine code of the package.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from tenxor.codegen.llvm.cpuid import CPU_LEVELS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command given by `arguments`, or by `sys.argv` if None. Return the exit status of the process: 0 on success."""
+    """Run the command given by `arguments`, or by `sys.argv` if None. Return the exit status of the process: 0 on success.
+
+    Wrong arguments, and `--help`, end the process by SystemExit.
+    """
     parser = argparse.ArgumentParser("python -m tenxor", description="Without arguments: the tour, in about a minute.")
     subjects = parser.add_subparsers(dest="subject", metavar="{cache,ship}")
     kernels = subjects.add_parser("cache", help="the compiled kernels on disk: where, how many, and whether they are used")
@@ -44,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def ship(folder: Path, level: str | None) -> int:
     """Compile the prebuilt machine code into `folder`. Return the exit status.
 
-    With an x86-64 `level`, compile for it in this process; with None, start one process for each level. Write progress to `stderr`.
+    With an x86-64 `level`, compile for it in this process; with None, start one process for each level. Write progress to `stderr`, and a
+    line for each file to `stdout`.
     """
     if level is None:
         return all_succeed([[sys.executable, "-m", "tenxor", "ship", str(folder), "--level", candidate.name] for candidate in CPU_LEVELS])
@@ -57,8 +62,9 @@ def ship(folder: Path, level: str | None) -> int:
 
 
 def all_succeed(commands: Iterable[Sequence[str]]) -> int:
-    """Run commands in parallel. Return 0 if every command succeeds, otherwise 1. After a failure, kill the processes of the later
-    commands.
+    """Run commands in parallel. Return 0 if every command succeeds, otherwise 1.
+
+    After a failure, kill the processes of the later commands.
     """
     import subprocess
 

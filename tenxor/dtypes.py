@@ -31,7 +31,8 @@ class DType:
 
     Attributes: `name`; `kind` (one of "bool", "uint", "int", "float", "complex"); `itemsize` in bytes; `bits`; `numpy`, the NumPy dtype of
     the same memory (`uint16` for `bfloat16`, which NumPy does not have); `part`, the dtype of the real and imaginary parts of a complex
-    number (for other dtypes the dtype itself); `lowest` and `highest` value, of a part.
+    number (for other dtypes the dtype itself); `compute_dtype`, the dtype of arithmetic (`float32` for 16-bit floats, otherwise the dtype
+    itself); `rank`, the position in `ALL_DTYPES`; `lowest` and `highest` finite value, of a part.
 
     A dtype equals any name of it (`x.dtype == numpy.int8`, `x.dtype == "int8"`) and is accepted in place of NumPy's (`np.zeros(3,
     dtype=x.dtype)`). `np.dtype(x.dtype)` is the NumPy dtype, with a letter as its `kind` and information about memory; as a key of a dict
@@ -233,7 +234,7 @@ def is_device(spec: object) -> bool:
 
 
 def _get_dtype(x: object) -> DType:
-    """Return the dtype of a tensor or an array, or the dtype named by `x`."""
+    """Return the dtype of a tensor or an array, or the dtype named by `x`. Raises DTypeError for anything else."""
     return dtype(x if isinstance(x, type) else getattr(x, "dtype", x))
 
 
@@ -245,7 +246,7 @@ def to_plain_number(value: Number) -> Number:
 
 
 def _promote_pair(a: DType, b: DType) -> DType | None:
-    """Return the dtype that holds values of both, or None. The rank of `a` must not exceed that of `b`."""
+    """Return the dtype to which `a` and `b` promote, or None. The rank of `a` must not exceed that of `b`."""
     if a is b or a.kind == "bool":
         return b
     if b.kind == "complex":
@@ -276,7 +277,7 @@ _PROMOTIONS = _PromotionCache()
 
 
 def promote(a: DType, b: DType, op: str = "result_type") -> DType:
-    """Return the dtype of an operation on `a` and `b`; raise DTypeError, beginning with `op`, if they have none."""
+    """Return the dtype of an operation on `a` and `b`. Raise DTypeError, beginning with `op`, if the dtypes have no common dtype."""
     common = _PROMOTIONS[a, b]
     if common is None:
         raise DTypeError(
@@ -289,7 +290,9 @@ def promote(a: DType, b: DType, op: str = "result_type") -> DType:
 def promote_weak(value: Number, tensor_dtype: DType, op: str = "operand") -> DType:
     """Return the dtype in which the Python number `value` is combined with a tensor of dtype `tensor_dtype`.
 
-    Raise OutOfBounds, beginning with `op`, for an integer out of range.
+    This is `tensor_dtype` if its kind can hold the number. Otherwise a bool or integer dtype gives the default dtype of the number, and a
+    float dtype the complex dtype. Raise OutOfBounds, beginning with `op`, for an integer out of range: of an integer result, or of float64
+    for floats and complex numbers.
     """
     if value is True or value is False:
         return tensor_dtype
@@ -315,7 +318,7 @@ def format_integer(value: Number) -> str:
 
 
 def check_fits(value: float, dtype: DType, op: str) -> None:
-    """Raise OutOfBounds, beginning with `op`, unless the Python integer `value` is in the range of the dtype."""
+    """Raise OutOfBounds, beginning with `op`, unless the Python integer `value` is in the range of `dtype`."""
     if not dtype.lowest <= value <= dtype.highest:
         raise OutOfBounds(
             f"{op}: Python integer {format_integer(value)} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
@@ -331,7 +334,7 @@ def default_dtype_of(value: Number) -> DType:
 
 
 def complex_dtype_of(part: DType) -> DType:
-    """Return the complex dtype with parts of this dtype, float32 or float64."""
+    """Return the complex dtype with real and imaginary parts of dtype `part`, which must be float32 or float64."""
     return _COMPLEX_BY_PART[part]
 
 
@@ -344,7 +347,7 @@ def check_real(op: str, source: DType, target: DType) -> None:
 def result_type(*dtypes: object) -> DType:
     """Return the dtype to which the given dtypes, tensors and Python numbers promote.
 
-    Raises ArgumentError without arguments, and DTypeError if they have no common dtype.
+    Raises ArgumentError without arguments, DTypeError without a common dtype, and OutOfBounds for an integer too large for the result.
 
     >>> import tenxor as tx
     >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)
@@ -364,10 +367,11 @@ def result_type(*dtypes: object) -> DType:
 
 
 def can_cast(source: object, target: object, casting: str = "safe") -> bool:
-    """Return whether `source` (a dtype or a tensor) promotes to exactly `target`, so that casting preserves kind and range.
+    """Return whether `source` (a dtype or a tensor) may be cast to `target`: with "safe", whether both promote to exactly `target`.
 
     With `casting="same_kind"`, a cast may also lose range or digits, but not the kind: to narrower numbers of the same kind, and from
-    unsigned to signed integers. With "no" or "equiv", only the same dtype is allowed, and with "unsafe" any. (NumPy's `can_cast`.)
+    unsigned to signed integers. With "no" or "equiv", only the same dtype is allowed, and with "unsafe" any. (NumPy's `can_cast`.) Raises
+    ArgumentError for another `casting`.
 
     >>> import tenxor as tx
     >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32), tx.can_cast(tx.float64, tx.float32, "same_kind")
@@ -420,7 +424,7 @@ def isdtype(dtype: object, kind: object) -> bool:
 class finfo:
     """The limits of a floating-point dtype: bits, eps, max, min and smallest_normal, as Python numbers, and dtype.
 
-    For a complex dtype they are the limits of its parts.
+    For a complex dtype they are the limits of its parts. Raises DTypeError for other dtypes.
 
     >>> import tenxor as tx
     >>> tx.finfo(tx.float32).bits, tx.finfo(tx.bfloat16).eps
@@ -451,7 +455,7 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer dtype: bits, max and min, as Python integers, and dtype.
+    """The limits of an integer dtype: bits, max and min, as Python integers, and dtype. Raises DTypeError for other dtypes.
 
     >>> import tenxor as tx
     >>> tx.iinfo(tx.uint8).max
@@ -471,7 +475,10 @@ class iinfo:
 
 
 def decode_elements(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Return elements as NumPy values: `bfloat16`, stored as its bits, becomes float32."""
+    """Return the elements of a tensor of `dtype`, as stored, as NumPy values: `bfloat16`, stored as its bits in uint16, becomes float32.
+
+    Elements of another dtype are returned as they are, not copied.
+    """
     if dtype is not bfloat16:
         return elements
     bits = elements.astype(np.uint32)
@@ -480,7 +487,10 @@ def decode_elements(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[
 
 
 def encode_elements(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Return NumPy values as elements in memory: `bfloat16` is rounded to nearest, ties to even, and stored as its bits."""
+    """Return NumPy values as a new array of elements of `dtype`, as stored.
+
+    For `bfloat16`, the values are rounded to nearest, ties to even, and stored as bits in uint16.
+    """
     if dtype is not bfloat16:
         return values.astype(dtype.numpy)
     bits = values.astype(np.float32).view(np.uint32)

@@ -68,7 +68,10 @@ _bounded_repr.maxtuple = _bounded_repr.maxlist = 20
 
 
 def describe_value(value: object) -> str:
-    """Return a one-line description of an argument for a message. For an array, give the shape and dtype, not the elements."""
+    """Return a one-line description of an argument for a message. For an array, give the shape and dtype, not the elements.
+
+    Other values are shown by `repr`, cut after 100 characters.
+    """
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
@@ -89,9 +92,8 @@ def _to_one_line(value: object) -> str:
 def _name_called_operation(message: str, frame: FrameType | None) -> tuple[str, str]:
     """Return the beginning of a message, such as "add: ", and the rest of `message` without an operation's name.
 
-    The beginning is the name of the public operation that the user's code called, not of an inner operation. `frame` is the innermost frame
-    of the call. If no public operation was called, or the error belongs to deferred work, the beginning is that of `message`, perhaps
-    empty.
+    The beginning names the public operation called by the user's code, not an inner operation. `frame` is the innermost frame of the call.
+    If no public operation was called, or the error belongs to deferred work, the beginning is taken from `message`, and may be empty.
     """
     prefix = _NAME_PREFIX.match(message)
     begins = prefix.group() if prefix else ""
@@ -134,8 +136,10 @@ def _find_public_name(frame: FrameType) -> str | None:
 
 
 def _look_up_public_name(qualified_name: str, module: dict[str, Any]) -> str | None:
-    """Return the public name of a function of the package, or None: the name of a function, of a class for its `__new__`, or of an
-    attribute of `Tensor`. `module` is the namespace of the function's module.
+    """Return the public name of a function of the package, or None.
+
+    This is the name of a function, of a class for its `__new__`, or of an attribute of `Tensor`. `module` is the namespace of the
+    function's module.
     """
     owner, _, name = qualified_name.rpartition(".")
     if not owner:
@@ -234,7 +238,7 @@ class OutOfMemory(TenxorError, MemoryError):
 
 
 class ReadOnlyError(TenxorError, ValueError):
-    """A write through a view in which several positions share an element."""
+    """A write through a view in which several positions share an element, or to imaginary parts that a real dtype lacks."""
 
 
 class UnknownArgument(TenxorError, TypeError):

@@ -227,7 +227,10 @@ def shorten_path(path: Path) -> str:
 
 
 def describe_kernel(kernel: Kernel, compiled: Compiled) -> str:
-    """Return a line about a kernel: the operations fused in it, the dtypes of operands and result, and the origin of its code."""
+    """Return a line about a kernel: the operations fused in it, the dtypes of operands and result, and the origin of its code.
+
+    `compiled` is the compiled form of `kernel`, which knows the origin.
+    """
     result, *sources = sorted(kernel.operands, key=lambda operand: not operand.written)
     source_dtypes = ", ".join(str(operand.dtype) for operand in sources) or "nothing"
     return f"{' → '.join(list_operations(kernel)) or 'copy'}  ({source_dtypes} to {result.dtype}, {ORIGINS[compiled.origin]})"

@@ -19,7 +19,10 @@ __all__ = ["TensorBackend", "asarray", "from_array"]
 
 
 def to_tensor(block: Any) -> Tensor:
-    """Return a chunk as a tensor over the same memory; Dask never writes to chunks."""
+    """Return a chunk as a tensor over the same memory; Dask never writes to chunks. Raises DTypeError for a dtype missing in Tenxor.
+
+    A chunk in foreign byte order, or with addresses unsuited to the element size, is copied.
+    """
     if type(block) is Tensor:
         return block
     array = np.asarray(block)

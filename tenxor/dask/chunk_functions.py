@@ -66,12 +66,12 @@ def register() -> None:
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """New tensor: chunks joined along an axis; NumPy arrays may be among them."""
+    """New tensor: chunks joined along an axis, or flattened and joined for None; NumPy arrays may be among them."""
     return concatenation.concat([creation.asarray(array) for array in arrays], axis=axis)
 
 
 def divide(a: Any, b: Any, dtype: Any = None) -> Tensor:
-    """New tensor: the quotients of sums by counts; one of the two may be a NumPy array."""
+    """New tensor: the quotients `a / b` of sums by counts, cast to `dtype` unless None; one of the two may be a NumPy array."""
     quotients = elementwise.divide(creation.asarray(a), creation.asarray(b))
     return quotients if dtype is None else quotients.astype(dtype, copy=False)
 
@@ -83,7 +83,7 @@ def einsum(subscripts: str, *operands: Any, dtype: Any = None, **layout_and_orde
 
 
 def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.float64, **unused_options: Any) -> Tensor:
-    """New tensor: the number of elements in each reduction over `axis`."""
+    """New tensor of `dtype`: the number of elements in each reduction over `axis`. Further options of Dask are ignored."""
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
     reduced_axes = {a % x.ndim for a in axes}
     result_shape = [1 if a in reduced_axes else n for a, n in enumerate(x.shape) if keepdims or a not in reduced_axes]
@@ -94,7 +94,7 @@ def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.f
 
 
 def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None, **unused_options: Any) -> Tensor:
-    """New tensor: the number of elements that are not NaN in each reduction over `axis`."""
+    """New tensor: the number of elements that are not NaN in each reduction over `axis`. Further options of Dask are ignored."""
     return (~elementwise.isnan(x)).sum(axis, keepdims=keepdims, dtype=dtype)
 
 
@@ -109,7 +109,7 @@ def percentile(a: Tensor, q: Any, method: str = "linear") -> tuple[Any, int]:
 
 
 def to_numpy(data: Tensor, **options: Any) -> np.ndarray[Any, Any]:
-    """Return a NumPy array over the memory of a tensor."""
+    """Return a NumPy array over the memory of a tensor. `options`, which Dask passes too, are ignored."""
     return np.asarray(data)
 
 
@@ -123,6 +123,6 @@ def nbytes(t: Tensor) -> int:
 
 
 def content_token(t: Tensor) -> tuple[Any, ...]:
-    """Return a tuple that identifies the content of a tensor: shape, dtype and a hash of the elements."""
+    """Return a tuple that identifies the content of a tensor in every process: a name, shape, dtype and a hash of the elements."""
     elements = np.ascontiguousarray(np.asarray(t))
     return "tenxor.Tensor", t.shape, t.dtype.name, hash_buffer_hex(elements.reshape(-1).view(np.uint8))

@@ -36,9 +36,11 @@ class TensorRechunkLayer(P2PRechunkLayer):  # type: ignore[misc]  # Dask's types
     """Dask's layer for P2P rechunking, for tensors as chunks."""
 
     def _cull(self, keepmap: Any) -> TensorRechunkLayer:
+        """Return this layer limited to the chunks in `keepmap`, for Dask."""
         return _build_tensor_layer(self, keepmap)
 
     def _construct_graph(self) -> dict[Any, Any]:
+        """Return Dask's tasks of the layer by key, with functions for tensors."""
         return {key: _replace_functions(node) for key, node in super()._construct_graph().items()}
 
 

@@ -36,9 +36,9 @@ def _is_small_constant(node: Any) -> bool:
 
 
 def _inline_constant(node: Any) -> Any:
-    """Return `node`, a constant, as a task to substitute in other tasks. The memory of a tensor is declared constant.
+    """Return the data node `node`, a constant, or for a tensor a task, to substitute in other tasks.
 
-    See `array_backend.assume_constant`.
+    The task declares the memory of the tensor constant (`array_backend.assume_constant`).
     """
     return Task(node.key, assume_constant, node.value) if type(node.value) is Tensor else node
 

@@ -42,10 +42,10 @@ class ComputingTask(Task):  # type: ignore[misc]  # Dask's types are not all wri
 
 
 def compute_result(result: Any) -> Any:
-    """Return the result of a task with the tensors in it, also in containers, in memory.
+    """Return the result of a task with the tensors in it, also in lists, tuples and dicts, in memory.
 
-    The tensors are computed together; intermediates without further readers are not stored. A view of less than half of a storage becomes a
-    tensor with a storage of its own, as a slice of an array does in Dask.
+    The tensors are computed together; intermediates without further readers are not stored. A view of at most half of a storage becomes a
+    tensor with a separate storage, as a slice of an array does in Dask.
     """
     tensors: list[Tensor] = []
     result = _copy_small_views(result, tensors)
@@ -55,7 +55,7 @@ def compute_result(result: Any) -> Any:
 
 
 def _copy_small_views(x: Any, tensors: list[Tensor]) -> Any:
-    """Return a result with small views replaced by copies, and append the tensors in it to `tensors`."""
+    """Return a result with views of at most half of their storage replaced by copies, and append the tensors in it to `tensors`."""
     kind = type(x)
     if kind is Tensor:
         tensor: Tensor = x.copy() if 2 * x.nbytes <= x.storage.nbytes else x

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from .._utils.lazy import make_public_dir, make_public_getattr
 from .axes import Table
 from .coords import broadcast_shapes, checked_axes, checked_axis, contiguous_strides, next_index, ravel_index, unravel_index
-from .indexing import counted
+from .indexing import count_from_start
 from .layout import Layout, layout_key_of_dims
 from .layout_key import LayoutKey
 from .queries import memory_order
@@ -24,7 +24,7 @@ __all__ = [
     "checked_axes",
     "checked_axis",
     "contiguous_strides",
-    "counted",
+    "count_from_start",
     "layout_key_of_dims",
     "memory_order",
     "next_index",

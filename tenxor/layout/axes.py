@@ -17,9 +17,9 @@ PROBED_ENTRIES = 64  # entries tested first: most uneven spacings show up early
 
 
 class Table:
-    """Storage offsets along a gathered axis, in elements, relative to its first entry, which is 0: immutable.
+    """An immutable table of storage offsets along a gathered axis, in elements, relative to the first index of the axis.
 
-    `offsets` is a read-only int64 array with one entry per index of the axis.
+    `offsets` is a read-only int64 array with one entry per index of the axis. The first entry is 0.
 
     >>> Table(np.array([0, 7, 2]))
     Table([0, 7, 2])
@@ -57,7 +57,7 @@ Tables = tuple[Table | None, ...]
 
 
 class Axis(NamedTuple):
-    """An axis: size, stride in elements (0 if gathered), and table if gathered."""
+    """An axis: size, stride in elements (0 if gathered), and table of offsets (None if affine)."""
 
     size: int
     stride: int
@@ -76,7 +76,10 @@ def abbreviate(values: IntArray, limit: int = 8) -> str:
 
 
 def axis_from_offsets(values: IntArray) -> tuple[int, Axis]:
-    """Return the first of `values`, and the axis with these offsets relative to it: affine if they are evenly spaced."""
+    """Return the first of `values` (0 if there is none), and the axis with these values as offsets, relative to the first.
+
+    The axis is affine if the values are evenly spaced, and otherwise has a table.
+    """
     size = len(values)
     if size == 0:
         return 0, Axis(0, 0)
@@ -90,6 +93,7 @@ def axis_from_offsets(values: IntArray) -> tuple[int, Axis]:
 
 
 def _is_evenly_spaced(values: IntArray, step: int) -> bool:
+    """Return whether each of `values` is the previous value plus `step`."""
     return bool((values[1:] - values[:-1] == step).all())
 
 
@@ -113,7 +117,10 @@ def join_axes(left: Axis, right: Axis) -> Axis | None:
 
 
 def split_in_two(axis: Axis, size: int) -> tuple[Axis, Axis] | None:
-    """Return `axis` split in two, the inner axis of `size`, a divisor of the size; None if the table is not a sum of two tables."""
+    """Return `axis` as an outer axis and an inner axis of `size` indices; None if the table of `axis` is not a sum of two tables.
+
+    `size` must divide the size of `axis`.
+    """
     count = axis.size // size
     if axis.table is None:
         return Axis(count, axis.stride * size), Axis(size, axis.stride)

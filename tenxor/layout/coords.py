@@ -137,6 +137,7 @@ def as_int_tuple(numbers: Iterable[int]) -> tuple[int, ...]:
 
 
 def _as_int_or_size(number: int) -> int:
+    """Return an integer as an int, and a symbolic size unchanged. Raises TypeError for anything else."""
     return number if is_symbolic(number) else as_int(number)
 
 
@@ -182,7 +183,10 @@ def format_axis_count(ndim: int) -> str:
 
 
 def validate_int(op: str, name: str, value: int) -> int:
-    """Return `value` as an int, a symbolic size unchanged. Raises ArgumentError naming `op` and the argument `name` for a non-integer."""
+    """Return `value` as an int, or a symbolic size unchanged.
+
+    Raises ArgumentError, naming `op` and the argument `name`, for any other value.
+    """
     try:
         return _as_int_or_size(value)
     except TraceError:
@@ -204,7 +208,7 @@ def as_axis_int(axis: Any, op: str) -> int:
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
-    """Return `axis` of `ndim` axes, counted from the start. Raises AxisError naming `op` if it does not exist or is no integer."""
+    """Return `axis` of `ndim` axes, counted from the start. Raises AxisError naming `op` if the axis does not exist or is no integer."""
     position = axis if type(axis) is int else as_axis_int(axis, op)
     if not -ndim <= position < ndim:
         choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
@@ -213,7 +217,7 @@ def checked_axis(axis: int, ndim: int, op: str) -> int:
 
 
 def as_axis_tuple(axes: Any) -> tuple[Any, ...]:
-    """Return one axis or several as a tuple. A string, a mapping or a 0-d array counts as one axis, which later checks reject."""
+    """Return one axis or several as a tuple. A string, a mapping or a 0-d array counts as one axis, and `checked_axis` then rejects it."""
     is_single = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
     return (axes,) if is_single else tuple(axes)
 
@@ -221,7 +225,7 @@ def as_axis_tuple(axes: Any) -> tuple[Any, ...]:
 def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     """Return one axis or several of `ndim` axes as a tuple, each counted from the start, in the given order.
 
-    Raises AxisError naming `op` if one does not exist or is named twice.
+    Raises AxisError naming `op` if an axis does not exist, is named twice or is no integer.
     """
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)

@@ -50,6 +50,11 @@ def _search(
     spans: list[int],
     failed: set[tuple[int, int]],
 ) -> bool:
+    """Return whether `target` is a sum of one multiple from each term in `steps[k:]`.
+
+    `divisors[k]` is the greatest common divisor of the steps of these terms, and `spans[k]` the largest sum. `failed` collects the pairs
+    `(k, target)` for which the answer is False.
+    """
     if not 0 <= target <= spans[k]:
         return False
     if k == len(steps):

@@ -33,10 +33,12 @@ def explain(layout: View) -> str:
 
 
 def _name(axis: int) -> str:
+    """Return the name of the index along `axis`: a letter, or `i14`, `i15`, … for later axes."""
     return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
 
 
 def _formula(level: View, coords: list[str]) -> str:
+    """Return the offset that `level`, one view of a chain, gives for the indices `coords`, as the text of a sum. `coords` are names."""
     terms = [str(level.offset)]
     tables: tuple[Table | None, ...] = level.tables or (None,) * level.ndim
     for name, stride, table in zip(coords, level.strides, tables, strict=True):
@@ -45,6 +47,7 @@ def _formula(level: View, coords: list[str]) -> str:
 
 
 def _verdict(layout: View) -> str:
+    """Return the last line of the text: whether `layout` is contiguous, and whether it may be written."""
     contiguous = "contiguous" if layout.base is None and has_row_major_strides(layout) else "not contiguous"
     if is_injective(layout):
         return f"{contiguous}; writable: every position has an element of its own"

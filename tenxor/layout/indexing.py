@@ -16,9 +16,9 @@ MAX_LOOPED_INDICES = 32
 
 
 def resolve_slice(key: slice, axis: int, size: int) -> tuple[int, int, int]:
-    """Return first index, number of indices and step of a Python slice of an axis of `size`; the step is limited to that size.
+    """Return first index, number of indices and step of a Python slice of an axis of `size`. A step beyond the size is limited to the size.
 
-    Raises ArgumentError for step 0, BadIndex for bounds other than integers and None.
+    Raises ArgumentError for step 0, BadIndex for bounds other than integers and None. `axis` appears in the messages alone.
     """
     if type(size) is not int:
         return _resolve_symbolic_slice(key, size)
@@ -67,7 +67,8 @@ def _resolve_symbolic_slice(key: slice, size: int) -> tuple[int, int, int]:
 def apply_basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
     """Return shape, strides and offset after indexing an affine view with ints, slices, None (a new axis) and one Ellipsis.
 
-    Axes that `key` leaves out are kept. Raises IndexOutOfRange for an int out of range or too many items, BadIndex for any other item.
+    Axes that `key` leaves out are kept. Raises IndexOutOfRange for an int out of range or too many items, ArgumentError for a slice with
+    step 0, and BadIndex for any other item.
     """
     new_shape: list[int] = []
     new_strides: list[int] = []
@@ -108,7 +109,10 @@ def apply_basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: 
 
 
 def _count_axes_after(key: Sequence[Any], axes_before: int, ndim: int) -> int:
-    """Return the number of axes that the items after the Ellipsis of `key` take. The items before it take `axes_before` of `ndim` axes."""
+    """Return the number of axes that the items after the Ellipsis of `key` take. The items before the Ellipsis take `axes_before` axes.
+
+    `ndim` is the number of axes of the view. Raises BadIndex for a second Ellipsis.
+    """
     ellipses = [i for i, item in enumerate(key) if item is Ellipsis]
     if len(ellipses) > 1:
         raise BadIndex("an index may hold only one Ellipsis (...)")
@@ -121,6 +125,7 @@ def too_many_indices(count: int, shape: Shape) -> IndexOutOfRange:
 
 
 def _as_integer(item: Any, axis: int) -> int:
+    """Return the index `item` of `axis` as an int. Raises BadIndex, naming `axis`, for bools and for anything but an integer."""
     if isinstance(item, (bool, np.bool_)):
         raise BadIndex(f"the index of axis {axis} is {item}; a boolean is not an integer index")
     try:
@@ -136,8 +141,9 @@ def apply_orthogonal_index(
 ) -> tuple[list[int], list[int], int, list[Table | None]]:
     """Return shape, strides, offset and tables after indexing each axis by None (all), an int, a slice, or a list of indices.
 
-    `shape`, `strides` and `offset` are those of an affine view. An int drops its axis, or with `keepdims` leaves size 1. In the result, a
-    table is None for an affine axis.
+    `shape`, `strides` and `offset` are those of an affine view. An Ellipsis in `key` stands for whole axes. An int drops its axis, or with
+    `keepdims` leaves size 1. In the result, a table is None for an affine axis. Raises the errors of `expand_ellipsis`, `resolve_slice` and
+    `as_index_array`.
     """
     sizes: list[int] = []
     steps: list[int] = []
@@ -183,7 +189,11 @@ def _gather_axis(item: Any, axis: int, size: int, stride: int) -> tuple[int, tup
 
 
 def expand_ellipsis(key: Sequence[Any], shape: Shape) -> list[Any]:
-    """Return one item of `key` per axis of `shape`. None stands for the axes that the Ellipsis, or else the end of the key, leaves out."""
+    """Return one item of `key` per axis of `shape`. None, also in `key`, stands for a whole axis, not for a new one.
+
+    The axes that the Ellipsis leaves out get None; without an Ellipsis, these are the last axes. Raises IndexOutOfRange for more items than
+    axes, and BadIndex for a second Ellipsis.
+    """
     items = list(key)
     ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(ellipses) > 1:
@@ -196,7 +206,7 @@ def expand_ellipsis(key: Sequence[Any], shape: Shape) -> list[Any]:
 
 
 def as_index_array(item: Any, axis: int, size: int) -> IntArray:
-    """Return a list or 1-d array of ints, or of one bool per index, as indices counted from the start.
+    """Return the indices that a sequence or 1-d array of ints, or of one bool per index of `axis`, selects, counted from the start.
 
     `size` is the size of `axis`. Raises IndexOutOfRange for an index out of range or a wrong number of bools, BadIndex for other items.
     """
@@ -212,16 +222,17 @@ def as_index_array(item: Any, axis: int, size: int) -> IntArray:
         return nonzero(array)[0]
     if len(array) and array.dtype.kind not in "iu":
         raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools")
-    indices, outside = counted(array, size)
+    indices, outside = count_from_start(array, size)
     if outside is not None:
         raise IndexOutOfRange(f"index {outside} is out of range for axis {axis} with size {size}")
     return indices
 
 
-def counted(array: np.ndarray[Any, Any], size: int) -> tuple[IntArray, int | None]:
-    """Return integers as indices counted from the start of an axis of `size`, in few passes, and None.
+def count_from_start(array: np.ndarray[Any, Any], size: int) -> tuple[IntArray, int | None]:
+    """Return the integers of `array` as int64 indices counted from the start of an axis of `size`, and None.
 
-    If an integer is out of range, return the integers unchanged, and the first one out of range.
+    If an integer is out of range, return the integers uncounted, and the value of the first one out of range. The first result may be
+    `array` itself.
     """
     indices = array.astype(np.int64, copy=False)
     if not array.size:

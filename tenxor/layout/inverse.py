@@ -13,11 +13,11 @@ Layout = TypeVar("Layout", bound=Any)  # a type variable, as this module stands 
 
 
 class Adjoint(NamedTuple, Generic[Layout]):
-    """The adjoint of reading through a layout: values at its positions are accumulated into the elements, each the sum of its values.
+    """The adjoint of reading through a layout: how values, one per position, are added up in the elements that the positions read.
 
     First the values are summed over the axes `summed`, along which the layout repeats. `layout` has the remaining axes, and `how` says how
     the sums reach the storage. "view": the storage is the sums, in row-major order, read through `layout`. "store": the sums are written
-    through `layout` to zeros. "accumulate": they are added through `layout` to zeros, as several positions share an element.
+    through `layout` to zeros. "accumulate": the sums are added through `layout` to zeros, as several positions share an element.
     """
 
     summed: tuple[int, ...]
@@ -37,6 +37,7 @@ def invert_layout(layout: Layout) -> Layout:
 
 
 def _invert(layout: Any) -> Any:
+    """Return the inverse of the bijective `layout`: a 1-d layout of as many elements."""
     base = layout.base
     if base is not None and base.size == layout.size:  # every view of the chain is a bijection
         head = type(layout)(layout.shape, layout.strides, layout.offset, layout.tables)
@@ -67,5 +68,6 @@ def build_adjoint(layout: Layout, size: int) -> Adjoint[Layout]:
 
 
 def _is_bijection(layout: Layout, size: int) -> bool:
+    """Return whether `layout` reaches each offset from 0 to `size` - 1 once, or has no elements."""
     reach = layout.range()
     return reach is None or (reach == (0, size - 1) and layout.is_injective())

@@ -45,7 +45,10 @@ class Layout(View):
 
     @staticmethod
     def contiguous(shape: Iterable[int], offset: int = 0) -> Layout:
-        """Return the row-major layout of `shape`, beginning at `offset`; the same object each time if `offset` is 0."""
+        """Return the row-major layout of `shape`, beginning at `offset`. Raises ShapeError for a negative size.
+
+        Layouts with offset 0 are cached, so the same object usually returns.
+        """
         layout = _contiguous(tuple(shape))
         return layout if offset == 0 else Layout(layout.shape, layout.strides, offset)
 
@@ -62,8 +65,7 @@ class Layout(View):
         return queries.compute_offset_range(self)
 
     def over(self, base: Layout) -> Layout:
-        """Return the layout that reads `base` at flat indices: the offset of a position of this layout is a row-major index into
-        `base.shape`.
+        """Return the layout that reads `base` at flat indices: an offset of this layout is a row-major index into `base.shape`.
 
         The result is one view where possible, else a view chain. Raises IndexOutOfRange for an index that is not in `base`.
         """
@@ -108,9 +110,7 @@ class Layout(View):
         return moved if self.base is None else moved._over(self.base)
 
     def _identity(self) -> Layout:
-        """Return the contiguous layout of this shape. A move that gathered axes do not support is applied to it, and the result is put over
-        this layout.
-        """
+        """Return the contiguous layout of this shape: a move of a gathered layout is applied to it, and the result put over the layout."""
         return Layout.contiguous(self.shape)
 
     # Moves: each returns a view of the same storage.
@@ -118,7 +118,7 @@ class Layout(View):
     def index(self, key: Sequence[Any]) -> Layout:
         """Return the view indexed with ints (which drop their axis), slices, None (a new axis) and one Ellipsis.
 
-        Raises IndexOutOfRange for an int out of range or too many items, BadIndex for anything else.
+        Raises IndexOutOfRange for an int out of range or too many items, ArgumentError for a slice with step 0, BadIndex for anything else.
 
         >>> Layout.contiguous((30,)).index((slice(20, 5, -3),))
         Layout(shape=(5,), strides=(-3,), offset=20)
@@ -144,8 +144,8 @@ class Layout(View):
     def oindex(self, key: Sequence[Any], keepdims: bool = False) -> Layout:
         """Return the view indexed axis by axis with None (all), an int, a slice, or a list or array of ints or bools.
 
-        Axes that the key leaves out are kept whole. An int drops its axis, or with `keepdims` leaves size 1. Raises IndexOutOfRange and
-        BadIndex as `index` does.
+        Axes that the key leaves out are kept whole, and None adds no axis. An int drops its axis, or with `keepdims` leaves size 1. Raises
+        the errors of `index`.
 
         >>> Layout.contiguous((4, 5)).oindex(([1, 1], slice(4))).shape
         (2, 4)
@@ -184,7 +184,7 @@ class Layout(View):
         return self.permute(view_ops.compute_axis_order(source, destination, len(self.shape)))
 
     def transpose(self) -> Layout:
-        """Return the view with all axes reversed."""
+        """Return the view with the axes in reverse order."""
         if self.base is None and self.tables is None:
             return Layout(self.shape[::-1], self.strides[::-1], self.offset)
         return self.permute(range(len(self.shape) - 1, -1, -1))
@@ -200,6 +200,7 @@ class Layout(View):
         return self._reshaped(resolve_shape(shape, self.shape, self.size))
 
     def _reshaped(self, shape: Shape) -> Layout:
+        """Return the view reshaped to `shape`, which has as many elements and no -1."""
         if self.tables is None:
             strides = compute_strides(self.shape, self.strides, shape)
             if strides is not None:
@@ -230,9 +231,10 @@ class Layout(View):
         return ReshapePlan(kind, steps, self._reshaped(target).base is None)
 
     def flatten(self, start: int = 0, end: int = -1) -> Layout:
-        """Return the view with the axes from `start` to `end`, both included, merged into one: a chain where one view cannot express it.
+        """Return the view with the axes from `start` to `end`, both included, merged into one.
 
-        A layout without axes gets one of size 1. Raises AxisError if `start` comes after `end`.
+        The result is a view chain where one view cannot express it. A layout without axes gets one axis of size 1. Raises AxisError if
+        `start` comes after `end`.
 
         >>> Layout.contiguous((3, 4, 5)).flatten(1, 2)
         Layout(shape=(3, 20), strides=(20, 1), offset=0)
@@ -261,12 +263,15 @@ class Layout(View):
     def squeeze(self, axes: int | Iterable[int] | None = None) -> Layout:
         """Return the view without the `axes`, or for None without all axes of size 1.
 
-        Raises ShapeError if one of `axes` has another size than 1.
+        Raises ShapeError if one of `axes` has another size than 1, and AxisError if one does not exist or is named twice.
         """
-        return self._pick_axes(view_ops.list_unsqueezed_axes(axes, self.shape))
+        return self._pick_axes(view_ops.list_axes_after_squeeze(axes, self.shape))
 
     def expand_dims(self, axis: int | Iterable[int]) -> Layout:
-        """Return the view with new axes of size 1, at the positions `axis` of the result. Raises AxisError for a repeated position."""
+        """Return the view with new axes of size 1, at the positions `axis` of the result.
+
+        Raises AxisError for a position that does not exist or is named twice.
+        """
         shape, strides = list(self.shape), list(self.strides)
         tables = None if self.tables is None else list(self.tables)
         for position in view_ops.list_insert_positions(axis, len(shape)):
@@ -290,10 +295,9 @@ class Layout(View):
         return _assemble(sizes, strides, self.offset, tables, self.base)
 
     def arranged(self, axes: Sequence[int | None], shape: Shape) -> Layout:
-        """Return the view of `shape` whose axis k is the axis `axes[k]` of this view, repeated if it has size 1, or a new repeated axis for
-        None.
+        """Return the view of `shape` whose axis k is the axis `axes[k]` of this view, or a new repeated axis for None.
 
-        Axes of this view that are not named must have size 1.
+        An axis of size 1 is repeated to the size in `shape`. Axes of this view that are not named must have size 1.
 
         >>> Layout.contiguous((3, 4)).arranged((1, None, 0), (4, 2, 3)).strides
         (1, 0, 4)
@@ -314,8 +318,9 @@ class Layout(View):
         return self._with_strides(self.shape, strides, offset)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Layout:
-        """Return the view of the elements whose index along `axis2` is the index along `axis1` plus `offset`. The diagonal is the last
-        axis.
+        """Return the view of the elements whose index along `axis2` is the index along `axis1` plus `offset`.
+
+        The diagonal is the last axis of the result, and may be empty.
 
         >>> Layout.contiguous((3, 4)).diagonal(1)
         Layout(shape=(3,), strides=(5,), offset=1)
@@ -351,7 +356,7 @@ class Layout(View):
         )
 
     def _with_axes(self, axes: list[Axis]) -> Layout:
-        """Return the view with these axes and the offset and base of this one."""
+        """Return the view with these axes, and the same offset and base."""
         return _from_axes(axes, self.offset, self.base)
 
     # Inverse and adjoint
@@ -368,7 +373,9 @@ class Layout(View):
         return result
 
     def adjoint(self, size: int) -> Adjoint[Layout]:
-        """Return how to accumulate values at the positions of this layout into a storage of `size` elements, each the sum of its values.
+        """Return how to add values, one per position of this layout, into a storage of `size` elements; see `Adjoint`.
+
+        Each element of the storage becomes the sum of the values at the positions that read the element, or 0. The result holds no values.
 
         >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
         Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
@@ -381,7 +388,7 @@ class Layout(View):
     # Exact predicates
 
     def is_contiguous(self) -> bool:
-        """Return whether this is one view that walks memory element by element in row-major order, from any offset."""
+        """Return whether this is a single view that reads neighbouring elements in row-major order. The offset may be any."""
         return self.base is None and queries.has_row_major_strides(self)
 
     def is_injective(self) -> bool:
@@ -428,6 +435,7 @@ def layout_key_of_dims(shape: Shape, strides: Shape) -> LayoutKey:
 @register("contiguous layouts", "a layout, by shape", depends_on=(layout_keys,))
 @lru_cache(maxsize=4096)
 def _contiguous(shape: Shape) -> Layout:
+    """Return the row-major layout of `shape` from offset 0. Cached."""
     sizes = validate_shape(shape)
     return Layout(sizes, contiguous_strides(sizes))
 

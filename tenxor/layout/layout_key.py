@@ -79,6 +79,7 @@ def get_layout_key(layout: Any) -> LayoutKey:
 
 
 def _count_table_bytes(layout: Any) -> int:
+    """Return the bytes of all tables of a layout, along its whole view chain."""
     count = 0
     while layout is not None:
         count += sum(t.offsets.nbytes for t in layout.tables or () if t is not None)

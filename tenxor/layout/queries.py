@@ -44,7 +44,7 @@ def _drop_permutations(layout: View) -> View:
 
 
 def has_row_major_strides(layout: View) -> bool:
-    """Return whether this level of a chain walks in row-major order, one by one, from any offset."""
+    """Return whether one view of a chain, by itself, walks in row-major order in steps of 1, from any offset. Its base is not looked at."""
     if layout.size == 0 or layout.strides == contiguous_strides(layout.shape):
         return layout.tables is None
     step = 1
@@ -182,7 +182,10 @@ def are_disjoint(left: View, right: View) -> bool:
 
 
 def _are_columns(*blocks: tuple[int, list[BoundedTerm]]) -> bool:
-    """Return whether two affine layouts are disjoint column blocks of the same rows. Each is given by its lowest offset and its terms."""
+    """Return whether two affine layouts are disjoint column blocks of the same rows, by a simple test.
+
+    False does not mean that they share an element. Each layout is given by its lowest offset and its terms (`_list_terms`).
+    """
     widths, rows = [], []
     for _, terms in blocks:
         if not terms:
@@ -229,6 +232,7 @@ def is_same_map(left: View, right: View) -> bool:
 
 
 def _is_same_level(left: View, right: View) -> bool:
+    """Return whether two views have equal offsets, strides and tables, whatever their bases are. Their shapes must be equal."""
     return left.offset == right.offset and left.strides == right.strides and left.tables == right.tables
 
 

@@ -17,8 +17,8 @@ from .coords import Shape, as_int_tuple, contiguous_strides
 class ReshapePlan(NamedTuple):
     """The steps of a reshape by splits and merges of axes.
 
-    `kind` is "same", "merge", "split", "split then merge" or "merge then split"; `steps` are the shapes on the way, ending with the new
-    one; `single_view` is False where the result needs a chain of views.
+    `kind` is "same", "merge", "split", "split then merge" or "merge then split". `steps` are the shapes on the way, ending with the new
+    shape; without a change, there are none. `single_view` is False where the result needs a chain of views.
     """
 
     kind: str
@@ -46,6 +46,7 @@ def plan_steps(old: Shape, new: Shape) -> tuple[str, tuple[Shape, ...]]:
 
 
 def _prefix_products(shape: Shape) -> set[int]:
+    """Return the products of the first sizes of `shape`, for every number of sizes; 1 for none."""
     products = {1}
     product = 1
     for size in shape:
@@ -55,6 +56,7 @@ def _prefix_products(shape: Shape) -> set[int]:
 
 
 def _factors(products: list[int]) -> Shape:
+    """Return the quotient of each of the ascending `products` by the previous one: the sizes of the axes between them."""
     return tuple([longer // shorter for shorter, longer in pairwise(products)])
 
 
@@ -98,7 +100,7 @@ def compute_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None
 
 
 def resolve_shape(shape: Iterable[int], current_shape: Shape, size: int, op: str = "reshape") -> Shape:
-    """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits.
+    """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits, or for another negative size.
 
     `current_shape`, the shape before the reshape, and `op` appear in the message alone.
     """
@@ -111,6 +113,10 @@ def resolve_shape(shape: Iterable[int], current_shape: Shape, size: int, op: str
 
 
 def _fill_missing_size(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
+    """Return `sizes` with the -1 replaced so that the shape has `size` elements.
+
+    Raises ShapeError, naming `op` and the shape before, `old`, if no size or several sizes fit, and for another negative size.
+    """
     if min(sizes) < -1:
         raise ShapeError(f"{op}: shape {sizes} has a negative size other than -1")
     if sizes.count(-1) > 1:

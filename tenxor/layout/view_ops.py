@@ -7,7 +7,10 @@ from .coords import Shape, as_axis_tuple, as_int_tuple, checked_axes, checked_ax
 
 
 def compute_axis_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
-    """Return the permutation that puts the axes `source` at the positions `destination` and leaves the remaining axes in their order."""
+    """Return the permutation that puts the axes `source` at the positions `destination` and leaves the remaining axes in their order.
+
+    Raises AxisError if an axis or a position does not exist or is named twice, or if the two differ in number.
+    """
     sources = checked_axes(source, ndim, "moveaxis")
     destinations = checked_axes(destination, ndim, "moveaxis")
     if len(sources) != len(destinations):
@@ -21,9 +24,10 @@ def compute_axis_order(source: int | Iterable[int], destination: int | Iterable[
     return order
 
 
-def list_unsqueezed_axes(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
-    """Return the axes left after `axes`, or all axes of size 1 for None, are squeezed out. Raises ShapeError if one of `axes` has another
-    size.
+def list_axes_after_squeeze(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
+    """Return the axes of `shape` that are left after `axes` are squeezed out. For None, every axis of size 1 is squeezed out.
+
+    Raises ShapeError if one of `axes` has another size than 1, and AxisError if one does not exist or is named twice.
     """
     if axes is None:
         return [axis for axis, size in enumerate(shape) if size != 1]
@@ -37,7 +41,7 @@ def list_unsqueezed_axes(axes: int | Iterable[int] | None, shape: Shape) -> list
 def list_insert_positions(positions: int | Iterable[int], ndim: int) -> list[int]:
     """Return the positions at which to insert new axes, in ascending order, so that they have the given `positions` in the result.
 
-    `ndim` is the number of axes before. Raises AxisError for a position that does not exist or is named twice.
+    `ndim` is the number of axes before the insertion. Raises AxisError for a position that does not exist or is named twice.
     """
     axes = as_axis_tuple(positions)
     return sorted(checked_axes(axes, ndim + len(axes), "expand_dims"))
@@ -67,6 +71,7 @@ def expand(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, 
 
 
 def _does_not_expand(shape: Shape, sizes: list[int], axis: int, reason: str) -> ShapeError:
+    """Return the error for axis `axis` of `sizes`, which cannot have its size; `reason` is a phrase."""
     return ShapeError(
         f"expand: shape {shape} does not expand to {tuple(sizes)}: axis {axis - len(sizes)} {reason} "
         f"and cannot become {sizes[axis]}; only axes of size 1 and new leading axes repeat"
@@ -85,7 +90,8 @@ def flip(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offset:
 def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) -> tuple[Shape, Shape, int]:
     """Return shape and strides with a diagonal as the last axis, and the distance of its start from the first element.
 
-    The diagonal holds the elements whose index along `axis2` is the index along `axis1` plus `offset`. It may be empty.
+    The diagonal holds the elements whose index along `axis2` is the index along `axis1` plus `offset`. It may be empty. The distance is in
+    the unit of `strides`.
     """
     row_axis, column_axis = checked_axes((axis1, axis2), len(shape), "diagonal")
     offset = validate_int("diagonal", "offset", offset)

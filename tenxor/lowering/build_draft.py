@@ -36,7 +36,8 @@ Task = Generator["Task", Expr, Expr]  # a task: yields subtasks, receives the ex
 def build_draft(root: Node, kernels: Set[Node], extra_outputs: Sequence[Node] = ()) -> KernelDraft:
     """Return the draft (a kernel under construction) that computes `root` and the nodes in `extra_outputs`.
 
-    The kernel reads memory and the results of the nodes in `kernels`.
+    The kernel reads memory and the results of the nodes in `kernels`. The nodes in `extra_outputs` have the shape of `root`, each after the
+    nodes that it reads. They are ignored if `root` is a store, a scatter or a scan.
     """
     return _DraftBuilder(root, kernels).build(extra_outputs)
 
@@ -78,7 +79,7 @@ class _DraftBuilder:
         self.index_axes: dict[tuple[Expr, int], list[int]] = {}  # the indexed axes, by their index value and size
 
     def build(self, extra_outputs: Sequence[Node]) -> KernelDraft:
-        """Fill and return the draft. The nodes in `extra_outputs` are computed in the loops of the root, and stored too."""
+        """Fill the draft `d`, and return it. The nodes in `extra_outputs` are computed in the loops of the root, and stored too."""
         root, d = self.d.root, self.d
         if is_store(root.op):
             assert root.target is not None and root.layouts[1] is not None
@@ -146,7 +147,8 @@ class _DraftBuilder:
     def add_access(self, node: Node | None, index_map: Layout, loops: Loops, dtype: DType) -> Expr:
         """Add a read of `node`, at the elements that `index_map` selects inside `loops`, to the draft. Return the expression of the read.
 
-        For a complex `dtype`, the expression is a pair of reads. If `node` is None, the value is the number given by `index_map` itself.
+        For a complex `dtype`, the expression is a pair of reads. If `node` is None, the value of the read is the flat index that
+        `index_map` gives.
         """
         self.d.accesses.append(DraftAccess(node, index_map, loops))
         index, chosen = len(self.d.accesses) - 1, tuple([c for a in loops if (c := self.d.indices.get(a))])
@@ -205,7 +207,7 @@ class _DraftBuilder:
         return (yield self.read_source(node.sources[0], add_inner_axes(index_map, sizes).over(layout), (*loops, *axes)))
 
     def build_scatter(self, root: Node) -> DraftAccess:
-        """Build the value and the indices of a scatter, and return the access of its write.
+        """Put the value and the indices of the scatter `root` into the draft, and return the access of its write.
 
         Each index has its own axis, even an index given twice.
         """
@@ -251,7 +253,8 @@ class _DraftBuilder:
     def build_reduction(self, node: Node, op: Reduction, index_map: Layout, outer_loops: Loops) -> Task:
         """Build the reduction `node` inside `outer_loops`, and return the value of its result, as a task for `run_task`.
 
-        `op` is the operation of `node`, and `index_map` selects the results. Reductions of equal extents share loops if they run alike.
+        `op` is the operation of `node`, and `index_map` selects the results. Reductions of equal extents share loops if they take elements
+        in the same order, with states of equal width.
         """
         extents, order = get_inner_shape(node), find_reduction_order(node)
         layout = node.layouts[0]

@@ -36,8 +36,9 @@ single_pass_module = LazyFunctions("tenxor.lowering.fuse_single_pass")  # import
 
 
 class _Read(NamedTuple):
-    """A use of a node: the root of the kernel that needs it, and the index map from the loops of the kernel. Along the last
-    `indexed_axis_count` axes of the index map no loop runs: their index is the value of another node.
+    """A use of a node: the root of the kernel that needs the node, and the index map from the loops of the kernel.
+
+    The last `indexed_axis_count` axes of the index map have no loops: the index along them is the value of another node.
     """
 
     kernel: Node
@@ -51,8 +52,10 @@ class _Read(NamedTuple):
 
 
 class _NodeFacts(NamedTuple):
-    """Facts about a node apart from its readers: the weight in operations, the cost in additions, whether the node is cheap and reads no
-    memory (`is_constant`), and whether only parts of likely contractions read it (`is_contraction_operand`).
+    """Facts about a node apart from its readers.
+
+    `weight` is the number of operations to compute the node anew, and `cost` the cost of an element in additions. `is_constant` tells
+    whether the node is cheap and reads no memory. `is_contraction_operand` tells whether only parts of likely contractions read the node.
     """
 
     weight: int
@@ -79,7 +82,7 @@ def collect_pending(roots: Sequence[Node]) -> list[Node]:
 def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `order` to compute as kernels, in a valid order of execution. The kernels inline the remaining nodes.
 
-    `order` holds pending nodes, sources first. The nodes `roots` are always kernels.
+    `order` holds pending nodes, sources first (`collect_pending`). The nodes `roots` are always kernels.
     """
     graph, row_nodes = GraphFacts(order, target.fusing), _map_row_sums(order, roots, target)
     stored = graph.required_nodes.union(roots)
@@ -182,12 +185,12 @@ def _list_other_reductions(reductions: Sequence[Node], products: Sequence[Node])
 
 
 def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
-    """Return the kernels in order, the reads of each node, and the kernels in which a reduction runs inside the loops of another, or over
-    operands whose memory may not allow its order.
+    """Return the kernels in order, the reads of each node, and the kernels in which a reduction might add in another order than alone.
 
-    A kernel is named by its root, the stored node; the remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel in
-    which the node is evaluated, and the index map from the loops of the kernel. `graph` has the facts about the nodes. The nodes `stored`
-    are always kernels. The root of a kernel has a single read: by itself, in the loops of the kernel.
+    The third item has the kernels with a reduction inside the loops of another reduction, or over operands without a suitable order in
+    memory. A kernel is named by its root, the stored node; the remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel
+    in which the node is evaluated, and the index map from the loops of the kernel. The root of a kernel has a single read: by itself, in
+    the loops of the kernel. `graph` has the facts about the nodes. The nodes `stored` are always kernels.
     """
     order, kernels = graph.order, set(stored)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
@@ -235,14 +238,15 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
 
 
 def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
-    """Return whether a scan reads the reduction `node`, and the reduction would round differently in the scan's loop than alone.
+    """Return whether a scan's kernel reads the reduction `node`, and the reduction would round differently in the scan's loop than alone.
 
-    `reads` are the reads of the node. Integers, and the largest or smallest element, are equal in any order.
+    `reads` are the reads of the node. Exact reductions (`is_exact`), such as sums of integers, give False.
     """
     return isinstance(node.op, Reduction) and not is_exact(node) and any([isinstance(read.kernel.op, Scan) for read in reads])
 
 
 def _has_contraction_sizes(node: Node) -> bool:
+    """Return whether `node` is a reduction with enough results and steps for a contraction."""
     if not isinstance(node.op, Reduction):
         return False
     from .predict_contraction import has_contraction_sizes
@@ -251,7 +255,10 @@ def _has_contraction_sizes(node: Node) -> bool:
 
 
 def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
-    """Return the source nodes of a node read at `index_map`, each with its own index map. Scalar sources are left out."""
+    """Return the source nodes of a node read at `index_map`, each with an index map for the read. Scalar sources are left out.
+
+    `index_map` is ignored for writes, scans, and operations that require their sources in memory.
+    """
     if is_write(node.op):
         old, *operands = list_source_nodes(node)
         # The old content is no operand of the loop: `realize` writes into its memory or into a copy.
@@ -267,7 +274,7 @@ def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
 
 
 def depend_on(nodes: Iterable[Node], goal: Node) -> bool:
-    """Return whether a node of `nodes` is `goal`, or reads it directly or through pending nodes."""
+    """Return whether a node of `nodes` is `goal`, or reads `goal` directly or through pending nodes."""
     visited: set[Node] = set()
     stack = list(nodes)
     while stack:
@@ -295,8 +302,8 @@ class _LengthLimit:
     def must_end(self, node: Node, reads: Sequence[_Read], facts: _NodeFacts) -> bool:
         """Return whether `node` becomes a kernel because the kernels of `reads` would get too long otherwise.
 
-        `reads` are the reads of the node, and `facts` the facts about it. If the answer is True, the full kernels inline only cheap nodes
-        from now on.
+        `reads` are the reads of the node, and `facts` the facts about it. If the answer is True, the full kernels are noted in
+        `ended_kernels`, and inline only cheap nodes from now on.
         """
         if not self.graph.is_long or facts.is_constant or facts.cost <= self.fusing.max_repeated_for_load or not isinstance(node.op, Op):
             return False
@@ -335,7 +342,11 @@ class _RepetitionLimit:
         return repeated > 0 and any([repeated + self.repeated_additions[read.kernel] > self.max_additions for read in reads])
 
     def add_node(self, node: Node, is_kernel: bool, reads: Sequence[_Read]) -> None:
-        """Note the passes of the sources of `node`: the passes of `node`, or a pass of its own for a kernel or a reduction."""
+        """Note the passes in which the sources of `node` are computed, after the choice about `node`.
+
+        The sources of an inlined elementwise node are computed in the passes of the node, and the repeated additions are counted for the
+        kernels of `reads`. A kernel, and each node of another operation, has a separate pass.
+        """
         if isinstance(node.op, Op) and not is_kernel:
             passes = self.passes.get(node, set())
             self.repeated_additions.update({read.kernel: self._count_repeated(node) for read in reads})
@@ -353,7 +364,8 @@ class _RepetitionLimit:
 def _keeps_bits(node: Node, index_map: Layout) -> bool:
     """Return whether the reduction `node`, read at `index_map` inside another kernel, adds in the same order as alone, and as fast.
 
-    This holds if the innermost loop around the reduction runs along the last axis of the result, or if there is a single result.
+    This holds if the innermost loop around the reduction runs along the last axis of the result, or if there is a single result. An index
+    map with tables gives False.
     """
     if index_map.tables is not None:
         return False
@@ -429,7 +441,10 @@ def _can_be_inlined(node: Node, reads: list[_Read], facts: _NodeFacts) -> bool:
 
 
 def _is_free(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
-    """Return whether computing `node` again for each of the `reads` costs no more than loading the value, by the `facts` about the node."""
+    """Return whether computing `node` again for each of the `reads` costs no more than loading the value, by the `facts` about the node.
+
+    Only a node that reads no memory, and is not marked `is_stored`, is free.
+    """
     is_cheap = facts.weight <= fusing.max_constant_operations or _max_computations(reads) <= node.size
     return facts.is_constant and not node.is_stored and is_cheap
 

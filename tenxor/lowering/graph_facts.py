@@ -23,8 +23,9 @@ _SUM, _MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
 class GraphFacts:
     """Facts about the pending nodes `order`, sources first, for the limits `fusing` of the machine.
 
-    The nodes in `required_nodes` are always kernels, like the requested nodes. `lengths` has the cost of each elementwise node, in
-    additions. `is_long` tells whether a kernel of all elementwise nodes would exceed the maximal length.
+    The nodes in `required_nodes` are always kernels, like the requested nodes. `weights`, `costs`, `constants` and `nonexpanding` are the
+    results of the functions below. `lengths` has the cost of each elementwise node, in additions, with composite operations expanded.
+    `is_long` tells whether a kernel of all elementwise nodes would exceed the maximal length; `nonexpanding` is empty otherwise.
     """
 
     def __init__(self, order: Sequence[Node], fusing: Fusing) -> None:
@@ -54,9 +55,10 @@ class GraphFacts:
 
 
 def _find_required(order: Sequence[Node]) -> set[Node]:
-    """Return the nodes of `order` required in memory.
+    """Return the pending nodes required in memory, whatever the choice of kernels is. Each is in `order`.
 
-    These are overwritten nodes, values and indices computed from them, and sources of bytes or blocks.
+    Required are overwritten nodes, and the sources of `reinterpret` and `blocks` operations. If an overwritten node has further readers, so
+    are the operands of the write that are computed from the overwritten node, except in an elementwise update.
     """
     required: set[Node] = set()
     readers = Counter([source for node in order for source in set(node.sources)])
@@ -82,13 +84,15 @@ def _find_required(order: Sequence[Node]) -> set[Node]:
 
 
 def list_source_nodes(node: Node) -> list[Node]:
+    """Return the sources of `node` that are nodes, in order, without the scalars."""
     return [source for source in node.sources if type(source) is Node]
 
 
 def _find_shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
-    """Return the sources of reductions with few results, where a reduction below the source reads much for each element of it.
+    """Return the pending sources of reductions to store, so that threads can share the work below each source.
 
-    Once stored, a source has a separate loop for threads to share, and the store is cheap. `order` holds pending nodes, sources first.
+    The reduction has few results, and another reduction below the source reads many elements for each element of the source. Once stored,
+    the source has a separate loop, and the store is cheap. `order` holds pending nodes, sources first.
     """
     shareable: set[Node] = set()
     reads: dict[Node, int] = {}  # the number of elements read by the largest reduction below
@@ -106,9 +110,9 @@ def _find_shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
 
 
 def _find_shared_gathers(order: Sequence[Node]) -> set[Node]:
-    """Return the gathers of single elements with several readers in `order`.
+    """Return the gathers of single elements with several readers in `order`. Once stored, each element is fetched only once.
 
-    Each element should be fetched from scattered memory only once. A gather of contiguous rows is not returned.
+    A gather of contiguous rows is not returned.
     """
     gathers: set[Node] = set()
     readers = Counter(source for node in order for source in set(node.sources))
@@ -123,10 +127,10 @@ def _find_shared_gathers(order: Sequence[Node]) -> set[Node]:
 
 
 def _find_scalar_operands(order: Sequence[Node]) -> set[Node]:
-    """Return the nodes made of scalars alone to store for reductions, or sums of products.
+    """Return the nodes of `order` to store because a reduction or a summed product reads them, and they are computed from scalars alone.
 
-    No layout would fix the order in which they are added; in memory, their order does. A node of `order` is stored if it is small, or
-    broadcast by its reader (`is_read_from_memory`).
+    No layout would fix the order in which their elements are added; in memory, their order does. Only a small node is stored, or a node
+    that the reader broadcasts (`is_read_from_memory`).
     """
     stored: set[Node] = set()
     scalar_made: set[Node] = set()
@@ -159,7 +163,7 @@ def compute_weights(order: Sequence[Node]) -> dict[Node, int]:
 
 
 def find_constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) -> set[Node]:
-    """Return the nodes of `order` that cost nothing to compute again: cheap operations without reads of memory.
+    """Return the nodes of `order` that cost nothing to compute again: short chains of cheap operations without reads of memory.
 
     `order` lists sources first. `weight` is the number of operations to compute each node anew (`compute_weights`).
     """
@@ -172,10 +176,11 @@ def find_constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusin
 
 
 def find_nonexpanding(order: Sequence[Node], size_of: Callable[[Node], int]) -> set[Node]:
-    """Return the nodes no larger than their sources together, so storing them takes no extra memory.
+    """Return the nodes of `order` that can be stored in no more memory than their sources need together. `EMPTY` nodes always count.
 
-    `order` lists sources first, and `size_of` gives the size of a node, in elements or bytes. An operation on a broadcast is not among the
-    nodes returned, but its source before the broadcast is.
+    A source needs the memory of the source itself, or of the nodes below if these are smaller. So neither a broadcast is returned, nor an
+    operation on a broadcast alone, nor a node without sources except `EMPTY`. `order` lists sources first, and `size_of` gives the size of
+    a node, in elements or bytes.
     """
     min_sizes: dict[Node, int] = {}  # the smallest memory that can replace a node
     narrow_nodes: set[Node] = set()

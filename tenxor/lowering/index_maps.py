@@ -26,7 +26,7 @@ _map_cache: BoundedCache[tuple[Layout, list[Layout | None]]] = register(
 
 
 def has_checked_exponents(node: Node) -> bool:
-    """Return whether a recipe raises integers to a tensor of signed integer powers, so that the kernel must report negative exponents."""
+    """Return whether `node` raises integers to a tensor of signed integer powers, so that its kernel must report negative exponents."""
     if node.op is not _POW or not node.dtype.is_integer:
         return False
     exponents = node.sources[1]
@@ -34,7 +34,7 @@ def has_checked_exponents(node: Node) -> bool:
 
 
 def can_fail(node: Node) -> bool:
-    """Return whether the kernel of a recipe may find an erroneous value: an index out of range or a negative exponent."""
+    """Return whether the kernel of `node` may find an erroneous value: an index out of range or a negative exponent."""
     return type(node.op) is Gather or has_checked_exponents(node)
 
 
@@ -44,10 +44,11 @@ def make_identity_map(node: Node) -> Layout:
 
 
 def get_root_index_map(root: Node) -> Layout:
-    """Return the index map of a kernel's root in the loops of the kernel. The axes on which reductions of columns depend are outermost.
+    """Return the index map of a kernel's root over the loops of the kernel. The loops are the axes of `root`, usually in order.
 
-    So these reductions are computed once for the loops inside, even where they run along an earlier axis than the last. With other
-    reductions below the root, the axes keep their order.
+    If an elementwise `root` reads column reductions (`is_column_reduction`), the axes of `root` on which the reductions depend are
+    outermost. So each reduction runs once for the loops inside. With reductions of another kind below the root, the axes keep their order.
+    The search ends after `MAX_VISITED_NODES` nodes.
     """
     index_map = make_identity_map(root)
     if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):
@@ -69,9 +70,7 @@ def get_root_index_map(root: Node) -> Layout:
 
 
 def _reads_a_reduction(root: Node) -> bool:
-    """Return whether `root` reads a pending reduction directly or through elementwise nodes. Otherwise the order of the loops does not
-    matter.
-    """
+    """Return whether `root` reads a pending reduction, directly or through pending elementwise nodes."""
     stack, visited = [root], {root}
     while stack:
         for source in stack.pop().sources:
@@ -85,7 +84,10 @@ def _reads_a_reduction(root: Node) -> bool:
 
 
 def is_column_reduction(node: Node) -> bool:
-    """Return whether neighbouring results of a reduction are nearer in memory than the elements combined in a single result."""
+    """Return whether neighbouring results of a reduction are nearer in memory than the elements combined in a single result.
+
+    Return False for a single result, or if no reduced axis has more than one index.
+    """
     layout, result_ndim = node.layouts[0], len(node.shape)
     assert layout is not None
     strides = [abs(s) for s, n in zip(layout.strides, layout.shape, strict=True) if n != 1]
@@ -96,7 +98,7 @@ def is_column_reduction(node: Node) -> bool:
 def count_needed_loops(index_map: Layout) -> int:
     """Return how many of the outermost loops contain every loop on which `index_map` depends.
 
-    If a loop has no iterations, all loops count, because it must contain every read.
+    If a loop has no iterations, every loop counts, because the empty loop must contain every read.
     """
     if 0 in index_map.shape:  # a loop without iterations must contain every read
         return len(index_map.shape)
@@ -108,7 +110,7 @@ def count_needed_loops(index_map: Layout) -> int:
 
 
 def count_hoisted_runs(index_map: Layout) -> int:
-    """Return how often a value with this index map is computed, if it is hoisted to the outermost loop possible."""
+    """Return how often a value with this index map is computed, if computed inside as few of the outermost loops as possible."""
     return prod(index_map.shape[: count_needed_loops(index_map)])
 
 
@@ -122,7 +124,7 @@ def hoist_index_map(index_map: Layout) -> Layout:
 
 
 def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
-    """Return the axis of `index_map` along the last axis of a node with shape `shape`, or None. Axes of size 1 are ignored."""
+    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`, or None. Axes of size 1 are ignored."""
     size = next((n for n in reversed(shape) if n != 1), 1)
     for axis, (n, stride) in enumerate(zip(index_map.shape, index_map.strides, strict=True)):
         if n != 1 and 0 < abs(stride) < size:
@@ -131,7 +133,7 @@ def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
 
 
 def get_inner_shape(node: Node) -> tuple[int, ...]:
-    """Return the sizes of the last axes of the first source, missing in `node` itself.
+    """Return the sizes of the last axes in the layout of the first source, without as many leading axes as `node` has.
 
     A reduction or scan runs over these axes, and a gather indexes them. Elementwise nodes give an empty tuple.
     """
@@ -141,7 +143,10 @@ def get_inner_shape(node: Node) -> tuple[int, ...]:
 
 
 def add_inner_axes(index_map: Layout, extents: tuple[int, ...]) -> Layout:
-    """Return the index map of the first source of a reduction or gather, with axes of `extents` inside the loops of `index_map`."""
+    """Return the index map of the first source of a reduction or gather, with axes of `extents` inside the loops of `index_map`.
+
+    `index_map`, the map of the reduction or gather itself, must be a single view without tables.
+    """
     inner = Layout.contiguous(extents)
     if index_map.tables is not None:
         raise AssertionError("no reduction or gather is read through a gathered index map: its node is computed first")

@@ -57,9 +57,10 @@ def list_accesses(values: Iterable[Expr]) -> list[Access]:
 
 
 class DraftAccess(NamedTuple):
-    """A read or write of a draft: a node and an index map over the extents of `loops`, of which the last may be indexed axes.
+    """A read or write in a draft: a node, and an index map over the extents of `loops`. The last of `loops` may be indexed axes.
 
-    With `node` None, a read is the position itself, as an integer, and a write is that of the result.
+    `loops` are axes of the draft. If `node` is None, a read gives the flat index itself, as an integer, and a write stores the result of
+    the root. A write of a further result names its node.
     """
 
     node: Node | None
@@ -70,7 +71,7 @@ class DraftAccess(NamedTuple):
 class ReductionLoop(NamedTuple):
     """The loops of a reduction, in a draft or a nest: loops over `axes` inside `outer_loops`.
 
-    `values` is the next state of `accumulator`.
+    `values` is the next state of accumulator number `accumulator`: one expression per component, in terms of the `State`s before.
     """
 
     outer_loops: Loops
@@ -80,11 +81,12 @@ class ReductionLoop(NamedTuple):
 
 
 class ReductionOrder(NamedTuple):
-    """The order in which a reduction adds: `groups` of its axes, outermost first, each walked as a single loop, without axes of size 1.
+    """The order in which a reduction adds: `groups` of axes, outermost first, each walked as a single loop, without axes of size 1.
 
-    Axes are numbered from 0, the outermost axis of the reduction. If view chains split them, `split_extents` has the extents of the parts,
-    and the parts are numbered. Lanes run along the last group, or along loops around the reduction if it takes its elements in sequence, in
-    a single state (`is_sequential`). If `follows_factors`, the order follows the memory of the factors of a summed product.
+    Axes are numbered from 0, the outermost axis of the reduction. If view chains split the axes, `split_extents` has the extents of the
+    parts, and the parts are numbered instead; otherwise `split_extents` is empty. Lanes run along the last group. If `is_sequential`, the
+    reduction takes the elements in sequence, in a single state, and lanes run along loops around the reduction. If `follows_factors`, the
+    order follows the memory of the factors of a summed product.
     """
 
     groups: tuple[Loops, ...]
@@ -94,10 +96,11 @@ class ReductionOrder(NamedTuple):
 
 
 def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:
-    """Map each expression in the values of `reductions` to a set of numbers: the union of `list_own(e)` over the expression and all
-    expressions `e` on which it depends, directly or through results of reductions.
+    """Map each expression in the values of `reductions` to the numbers `list_own(e)`, for itself and all expressions `e` on which it
+    depends.
 
-    A reduction must come after the reductions whose results it reads.
+    An expression depends on its operands, and on the values of the reductions whose results it reads. A reduction must come after the
+    reductions whose results it reads.
     """
     dependences: dict[Expr, frozenset[int]] = {}
     result_dependences: dict[int, frozenset[int]] = {}  # by accumulator
@@ -112,7 +115,11 @@ def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[
 
 
 class KernelDraft:
-    """A kernel under construction, before its layouts become index arithmetic."""
+    """A kernel under construction, before its layouts become index arithmetic. `build_draft` fills the fields.
+
+    Axes, accesses and accumulators are numbered by their position in `extents`, `accesses` and `accumulators`. The reductions are in an
+    order in which each comes after the reductions whose results it reads. `value` is the expression of the result, and `output` its write.
+    """
 
     def __init__(self, root: Node) -> None:
         self.root = root
@@ -132,7 +139,7 @@ class KernelDraft:
         self.extra_outputs: list[tuple[int, Expr]] = []  # additional results: the access number of the write, and the value
 
     def add_axes(self, shape: tuple[int, ...]) -> Loops:
-        """Add axes with the extents `shape`, and return their numbers."""
+        """Add an axis for each extent in `shape` to the draft, and return the numbers of the new axes."""
         first_axis = len(self.extents)
         self.extents.extend(shape)
         return tuple(range(first_axis, len(self.extents)))

@@ -47,7 +47,9 @@ class OperandMemory(NamedTuple):
 
 
 class AccessLocation(NamedTuple):
-    """The location of an access: the number of an operand and an address in it. Operand -1 means the value is the position itself."""
+    """The location of an access: the number of an operand and an address in it. For operand -1, the value is the address itself, as a
+    number.
+    """
 
     operand: int
     address: Address
@@ -73,11 +75,12 @@ class _LoopNestFields(NamedTuple):
 class LoopNest(_LoopNestFields):
     """A loop nest with concrete numbers: the extents of `axes` and the steps of addresses.
 
-    A read is an `Access`, as in the draft; `locations` gives the operand and the address of each.
+    A read in `body` is an `Access`, as in the draft; `locations` gives the operand and the address of each by its number. The reductions of
+    `sequential_accumulators` take elements in order, so only loops around them get lanes. `index_sizes` maps each indexed axis to its size.
     """
 
     def get_address(self, e: Access) -> Address:
-        """Return the address of an access."""
+        """Return the address of the access `e`."""
         return self.locations[e.index].address
 
     def with_axes(self, axes: Iterable[LoopAxis]) -> LoopNest:
@@ -94,7 +97,10 @@ class LoopNest(_LoopNestFields):
         return prod([self.axes[a].extent for a in axes])
 
     def get_step(self, address: Address, axis: int) -> int | Table:
-        """Return the stride of `address` along `axis` in elements (0 without a term), or a table with the offset of each index."""
+        """Return the stride of `address` along `axis` in elements (0 without a term), or a table with the offset of each index.
+
+        `address` belongs to this nest, so it has no parameters.
+        """
         for t in address.terms:
             if t.axis == axis:
                 return self.tables[t.value] if t.step_kind == "table" else t.value
@@ -112,12 +118,12 @@ class LoopNest(_LoopNestFields):
 
     @lazy_attribute
     def stores(self) -> tuple[Store, ...]:
-        """The stores of the body, with the store of the result last."""
+        """The `Store` statements of the body, with the store of the result last; empty for a scatter."""
         return tuple([s for s in iterate_statements(self.body) if isinstance(s, Store)])
 
     @property
     def result_store(self) -> Store:
-        """The store of the result."""
+        """The store of the result. The nest must not be the nest of a scatter."""
         return self.stores[-1]
 
     def count_visits(self) -> tuple[int, int]:
@@ -134,8 +140,9 @@ class LoopNest(_LoopNestFields):
 
     @lazy_attribute
     def is_single_pass(self) -> bool:
-        """True if the nest is a sum over rows with a reduction of each row inside, so each row is read once for both
-        (`match_single_pass.py`).
+        """True if the nest is a sum over rows with a reduction of each row inside, so each row is read once for both.
+
+        See `match_single_pass.py`.
         """
         if len(self.reductions) != 2:
             return False
@@ -163,7 +170,7 @@ class LoopNest(_LoopNestFields):
 
     @lazy_attribute
     def reductions(self) -> list[ReductionLoop]:
-        """The reductions, ordered by start."""
+        """The reductions, ordered by their `Update` statements: a reduction inside the loop of another comes first."""
         started: dict[int, Loops] = {}
         loops = []
         for s, outer_loops in walk_with_loops(self.body):
@@ -285,9 +292,9 @@ class LoopNestBuilder:
     # Statements
 
     def build_loops(self, outer_loops: Loops, axes: Loops, innermost: Body, needed: Set[int] | None = None) -> Body:
-        """Return loops over `axes` inside `outer_loops`, each with the reductions that run just inside this loop around `innermost`.
+        """Return nested loops over `axes`, inside `outer_loops`, around the statements `innermost`.
 
-        If `needed` is not None, only these accumulators are included.
+        Each loop begins with the reductions that run just inside this loop. If `needed` is not None, only these accumulators are included.
         """
         body = innermost
         for depth in range(len(axes), 0, -1):
@@ -302,7 +309,7 @@ class LoopNestBuilder:
         """
         groups: list[tuple[Loops, list[ReductionLoop]]] = []
         for f in self.d.reductions:
-            if f.axes == (self.d.scan_axis,) or self.keep_unmerged_axes(f.outer_loops) != self.keep_unmerged_axes(outer_loops):
+            if f.axes == (self.d.scan_axis,) or self.find_remaining_axes(f.outer_loops) != self.find_remaining_axes(outer_loops):
                 continue
             if needed is not None and f.accumulator not in needed:
                 continue
@@ -320,8 +327,11 @@ class LoopNestBuilder:
             )
         return tuple(body)
 
-    def keep_unmerged_axes(self, loops: Loops) -> frozenset[int]:
-        """Return the axes of `loops` left after dropping and merging axes. Sets of surrounding loops are compared by this result."""
+    def find_remaining_axes(self, loops: Loops) -> frozenset[int]:
+        """Return the draft axes in `loops` that have an axis in the nest. The rest has extent 1, or is merged into a neighbour.
+
+        Two tuples of draft axes are the same loops of the nest if this result is equal for both.
+        """
         return frozenset(a for a in loops if a in self.axis_of)
 
     def find_needed(self, values: Iterable[Expr]) -> frozenset[int]:
@@ -341,8 +351,9 @@ class LoopNestBuilder:
 
     @lazy_attribute
     def locations(self) -> tuple[AccessLocation, ...]:
-        """The operand and the address of every access. Ask for `locations` only after `add_result()`, because the result must be
-        operand 0.
+        """The operand and the address of every access, by access number. The first use adds the operands and tables of all reads.
+
+        Ask for `locations` only after `add_result()`, because the result must be operand 0.
         """
         return tuple([self.add_read(p, walk) for p, walk in zip(self.d.accesses, self.loops.strides[:-1], strict=True)])
 

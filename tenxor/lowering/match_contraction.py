@@ -71,7 +71,7 @@ class ContractionMatch(NamedTuple):
 def can_be_contraction(reduction: Reduction) -> bool:
     """Return whether a reduction can be a contraction.
 
-    It can if it combines partial states, does not look at positions, and has no shorter rule for the next element in order (`append`).
+    It can if it combines partial states, does not look at positions, and has no `append`, a shorter rule for the next element in order.
     """
     return not (reduction.combine is None or reduction.append is not None or reduction.uses_position)
 
@@ -79,8 +79,8 @@ def can_be_contraction(reduction: Reduction) -> bool:
 def match_contraction(m: ReductionStrides, itemsize: int) -> ContractionMatch | None:
     """Return the reduction `m` as a contraction, or None if it is no contraction or too small.
 
-    A state of the reduction has `itemsize` bytes. The last independent axis becomes the columns, merged with axes before it where this
-    fills vectors. If it is short, a longer axis may become the columns.
+    `itemsize` is the size in bytes of a state's widest component. The last independent axis becomes the columns, merged with axes before it
+    where this fills vectors. If that axis is short, a longer axis may become the columns.
     """
     if len(m.space) < 2:
         return None
@@ -107,7 +107,7 @@ def _has_unit_steps(m: ReductionStrides, axis: int) -> bool:
 def _match_last_column(m: ReductionStrides) -> ContractionMatch | None:
     """Return the reduction `m` as a contraction with the last independent axis as columns, and the longest possible axis as rows.
 
-    Return None if it is no such contraction, or too small.
+    Return None if `m` is no such contraction, or too small.
     """
     *other_axes, column = m.space
     read_axes = [m.list_axes(read) for read in m.reads]
@@ -132,7 +132,10 @@ def _match_last_column(m: ReductionStrides) -> ContractionMatch | None:
 
 
 def is_ragged(n: int, itemsize: int) -> bool:
-    """Return whether much of the last vector of `n` columns would be empty, for columns of `itemsize` bytes."""
+    """Return whether `n` columns fill vectors badly: fewer than `MIN_COLUMNS`, or with much of the last vector empty.
+
+    A column has `itemsize` bytes.
+    """
     lanes = MAX_VECTOR_BYTES // itemsize
     return n < MIN_COLUMNS or -n % lanes > n // 16
 
@@ -140,8 +143,8 @@ def is_ragged(n: int, itemsize: int) -> bool:
 def merge_columns(m: ReductionStrides, itemsize: int) -> ReductionStrides | None:
     """Return the reduction `m` with the last independent axes merged until they fill vectors, for example the columns of several images.
 
-    A state has `itemsize` bytes. Tables then give the offsets along the merged axis. Return None if the last axis fills vectors already, if
-    nothing can be merged, or if an access outside of the reduction would need a table.
+    A state has `itemsize` bytes. Where the offsets along the merged axis are not a constant step apart, the step becomes a table. Return
+    None if the last axis fills vectors already, if nothing can be merged, or if an access outside of the reduction would need a table.
     """
     space, extents = m.space, list(m.extents)
     if len(space) < 3 or not is_ragged(extents[space[-1]], itemsize):

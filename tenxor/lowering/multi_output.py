@@ -20,8 +20,9 @@ from .index_maps import can_fail, get_root_index_map, source_index_maps
 class _KernelFacts(NamedTuple):
     """Facts about a kernel: the place in the order, the sources (in memory or from other kernels), the loops, the reads and the length.
 
-    `loops` is the index map of the root, and `reads` holds each source read with its index map. The length is the cost of an element. A
-    kernel that is not purely elementwise stays alone. Then `loops` is None, and only `sources` is known.
+    `loops` is the index map of the root, and `reads` holds each source read with its index map. The length is the cost of an element, in
+    additions. A kernel that is not purely elementwise, or without elements, stays alone. Then `loops` is None, and `reads` and `length` are
+    not filled.
     """
 
     position: int
@@ -35,7 +36,8 @@ def group_fusible_kernels(kernels: Sequence[Node], target: Target) -> dict[Node,
     """Map the last kernel of each group to fuse to the earlier kernels of the group, in order. Kernels that stay alone are not in the map.
 
     `kernels` are given in an order in which they can run. The order stays valid if each group is moved back to its last kernel: no kernel
-    in between reads a result of the group, or overwrites an operand.
+    in between reads a result of the group, or overwrites an operand. A kernel with a large result stays alone, to reuse memory of an
+    operand.
     """
     kernel_set = set(kernels)
     facts_of = {node: _collect_facts(node, position, kernel_set) for position, node in enumerate(kernels)}
@@ -106,9 +108,9 @@ def _collect_facts(root: Node, position: int, kernels: Set[Node]) -> _KernelFact
 
 
 def _list_reads(root: Node, loops: Layout, sources: Set[Node]) -> Iterator[tuple[Node, Layout]]:
-    """Yield the nodes of `sources` that the elementwise kernel of `root` reads, with the index map of each read.
+    """Yield a pair (source, index map) for each read of a node of `sources` by the elementwise kernel of `root`.
 
-    `loops` is the index map of the root. A source read at several index maps is yielded with each.
+    `loops` is the index map of the root. A source read at several index maps is yielded with each. A pair may come twice, as for `x * x`.
     """
     stack = source_index_maps(root, loops)
     visited = set(stack)

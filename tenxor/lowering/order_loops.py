@@ -53,7 +53,7 @@ class AccessStrides(NamedTuple):
         return not isinstance(step, Table) and (abs(step) == 1 or abs(step) in NEAR_STEPS)
 
     def has_unit_step(self, axis: int) -> bool:
-        """Return whether neighbours along `axis` are neighbours in memory, in increasing order."""
+        """Return whether iterations that are neighbours along `axis` access neighbouring elements, in increasing order."""
         return self.steps.get(axis) == 1
 
 
@@ -72,14 +72,19 @@ class OrderedLoops(NamedTuple):
 
 
 def list_access_strides(d: KernelDraft) -> list[AccessStrides]:
-    """Return the strides of each access of a draft, with the strides of the result last."""
+    """Return the strides of each access of the draft `d` along the axes of `d`, in elements. The strides of the result come last.
+
+    `d.output` must not be None.
+    """
     assert d.output is not None
     return [AccessStrides.from_layout(p.index_map, p.loops, d.extents) for p in [*d.accesses, d.output]]
 
 
 def order_loops(d: KernelDraft) -> OrderedLoops:
-    """Return the loops of a draft, and the strides of its accesses along them. Independent loops are ordered by memory, and the loops of
-    each reduction in its own order (`KernelDraft.orders`).
+    """Return the loops of a draft, ordered and merged, and the strides of the accesses along these loops.
+
+    Independent loops are ordered by memory, unless a reduction or scan runs inside one of them. The loops of each reduction are in the
+    reduction's own order (`KernelDraft.orders`).
     """
     walks, extents = list_access_strides(d), list(d.extents)
     space = tuple([a for a in d.space if extents[a] != 1])
@@ -183,11 +188,11 @@ def _list_inner_loops(d: KernelDraft, f: ReductionLoop) -> list[ReductionLoop]:
 
 
 def find_unfusable(d: KernelDraft) -> set[Node]:
-    """Return the nodes to store because a reduction would otherwise add in another order than its own.
+    """Return the nodes to store because a reduction would otherwise add in another order than alone, or lose its lanes.
 
-    An inner reduction may need the lanes of the outer one, or stand between loops to exchange or merge. An inner reduction in the innermost
-    loop is also stored, unless it is short. Operands are stored if the kernel cannot walk them in the loops of the reduction, unless every
-    order gives the same result in all reductions of these loops. The set is empty for a draft without such reductions.
+    An inner reduction may need the lanes of the outer reduction, or stand between loops to exchange or merge. An inner reduction in the
+    innermost loop is also stored, unless it is short. Operands are stored if the kernel cannot walk them in the loops of the reduction,
+    unless every reduction of these loops is exact in any order. The set is empty for a draft without such reductions.
     """
     loops, walks = order_loops(d), list_access_strides(d)
     unfused: set[Node] = set()

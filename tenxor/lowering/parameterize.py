@@ -44,9 +44,10 @@ FLAG_OPERAND = Operand(int64, written=True, flag=True)  # set by kernels where a
 class KernelBinding(NamedTuple):
     """The arguments of a kernel for one set of shapes.
 
-    `operands` gives, for each pointer except the flag's, the node (None: the result) and the offset in elements to add. `tables`,
-    `scalars` and `sizes` are the rest of the argument block, in order. `work` is about the number of elements visited. `split_extent`
-    is the extent of the loop that may run in pieces, and `scratch_bytes` the bytes of scratch memory per thread.
+    `operands` gives, for each pointer except the flag's, the node (None: the result) and the offset in elements to add. `tables`, `scalars`
+    and `sizes` are the rest of the argument block, in order. `work` is the number of elements written and reduced; the steps of a
+    contraction count less. `split_extent` is the extent of the loop that may run in pieces, and `scratch_bytes` the bytes of scratch memory
+    per thread.
     """
 
     nest: LoopNest  # the loop nest before scheduling
@@ -62,7 +63,7 @@ class KernelBinding(NamedTuple):
 def parameterize(nest: LoopNest) -> tuple[Kernel, KernelBinding]:
     """Return the kernel of a scheduled nest, and the arguments for the sizes of this nest.
 
-    The field `work` of the arguments is left at 1; `lower` sets it.
+    `lower` sets two fields of the arguments afterwards: `work`, which is left at 1 here, and `nest`, which is the scheduled nest here.
     """
     binder = _Parameterizer(nest)
     kernel = binder.build_kernel()
@@ -123,7 +124,7 @@ class _Parameterizer:
         return len(self.sizes) - 1
 
     def get_operand(self, k: int) -> int:
-        """Return the argument number of operand `k` of the nest. Operands without a remaining access get none."""
+        """Return the argument number of operand `k` of the nest. The first request adds the argument, so unused operands have none."""
         argument = self.operand_of.get(k)
         if argument is None:
             argument = self.operand_of[k] = len(self.operands)
@@ -184,7 +185,7 @@ class _Parameterizer:
         return rebuild(e, self.convert_leaf, self.converted_exprs)
 
     def convert_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return an expression that is not an operation, with parameters and the new operands `args`."""
+        """Return the leaf `e`, an expression other than an operation, with parameters, and with `args` as operands."""
         if isinstance(e, Access):
             operand, address = self.nest.locations[e.index]
             if operand < 0:
@@ -199,13 +200,19 @@ class _Parameterizer:
         return e
 
     def convert_exprs(self, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Return the expressions `values` with parameters in place of numbers."""
         return tuple(map(self.convert_expr, values))
 
     def convert_body(self, body: Body) -> Body:
+        """Return the statements of `body` as statements of the kernel."""
         return tuple(map(self.convert_statement, body))
 
     def convert_statement(self, s: Statement) -> Statement:
-        """Return the statement `s` with parameters in place of numbers, and a loop with its body converted too."""
+        """Return the statement `s` of the nest as a statement of the kernel; a loop with its body converted too.
+
+        Operands, axes, strides, offsets and sizes of indexed axes become numbers of kernel arguments. New arguments are appended to the
+        argument lists. Steps that are a part of the pattern stay constants (`convert_term`).
+        """
         if isinstance(s, For):
             return For(self.axis_of[s.axis], self.convert_body(s.body), s.block, s.jam_factor, s.is_undivided)
         if isinstance(s, Update):
@@ -257,7 +264,7 @@ class _Parameterizer:
 
 
 def _list_loop_axes(nest: LoopNest) -> dict[int, None]:
-    """Return the axes with loops, as the keys of a dict in order: the axes around the write of the result first."""
+    """Return the axes of the nest that have loops, as the keys of a dict in order: the axes around the write of the result first."""
     loop_axes: dict[int, None] = dict.fromkeys(nest.result_loops)
     for s in iterate_statements(nest.body):
         if isinstance(s, For):

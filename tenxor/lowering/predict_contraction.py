@@ -33,7 +33,7 @@ def has_contraction_sizes(node: Node) -> bool:
 
 
 def may_be_contraction(node: Node, kernels: Set[Node], chainless_reads: set[Read]) -> bool:
-    """Return whether `node` may be a reduction that `is_contraction`, by a quick test of necessary conditions.
+    """Return False if the kernel of `node` is certainly no contraction, by a quick test of necessary conditions; otherwise True.
 
     The nodes `kernels` are in memory. Adjacent axes may still merge, and an axis may be split where a view chain wraps around.
     `chainless_reads` collects the reads below which no view chain is read, so that each is followed once.
@@ -164,9 +164,10 @@ class _ContractionReads:
         return True
 
     def add_reduction(self, node: Node, op: Reduction, index_map: Layout, outer_loops: Loops) -> bool:
-        """Record the reduction `node` with the operation `op`, read at `index_map` inside the loops `outer_loops`.
+        """Record the reduction `node` with the operation `op`, read at `index_map` inside `outer_loops`. Return whether that is possible.
 
-        Return False if it cannot be a contraction, or if a different reduction, or an equal one at another index map, was recorded before.
+        Return False if the reduction cannot be a contraction, or if a different reduction, or an equal one at another index map, was
+        recorded before.
         """
         d, dtype = self.d, node.sources[0].dtype
         op = split_complex_states(op, dtype)

@@ -27,7 +27,7 @@ from .order_loops import OrderedLoops, list_access_strides, merge_axes, sort_by_
 
 
 def build_scatter_nest(d: KernelDraft, target: Target) -> LoopNest:
-    """Return the nest of a scatter, with the loops outermost first.
+    """Return the loop nest of the scatter in the draft `d`, already scheduled for `target`.
 
     Loops whose iterations may write the same element are not parallel, and lanes run along the last loop. If threads can share nothing but
     the last loop, they share blocks of it in an additional outermost loop.
@@ -65,8 +65,8 @@ def _choose_block(extent: int, target: Target) -> int:
 def find_colliding_axes(target: Layout, loops: int) -> set[int]:
     """Return the axes, among the first `loops` axes of the layout `target`, along which two positions may be the same element.
 
-    The remaining axes are indexed by values, so every index along them is possible. Positions that differ along an axis not returned are
-    distinct elements.
+    Positions that differ along an axis not returned are distinct elements. The axes of `target` after the first `loops` are indexed by
+    values, so every index along them is possible.
     """
     axes = target.axes()
     meeting_axes = {k for k, axis in enumerate(axes[:loops]) if axis.size > 1 and _repeats(axis.stride, axis.table)}

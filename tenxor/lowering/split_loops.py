@@ -14,7 +14,7 @@ Splits = dict[int, tuple[int, ...]]  # axis -> extents of its replacements
 
 
 def split_loops(d: KernelDraft) -> None:
-    """Split loops of a draft, in place, wherever this shortens a view chain and lengthens no other."""
+    """Split loops of a draft, in place, wherever this shortens a view chain without lengthening another."""
     assert d.output is not None
     for k in range(len(d.accesses) + 1):
         while get_access(d, k).index_map.base is not None:

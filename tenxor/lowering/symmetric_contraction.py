@@ -79,7 +79,7 @@ def _is_uniform_store(s: Store, row: int, column: int) -> bool:
 
 
 def _is_equal_pair(nest: LoopNest, row: int, column: int, left: Expr, right: Expr) -> bool:
-    """Return whether a value for a row, `left`, equals the value `right` for the column of the same number, given equal memory.
+    """Return whether a value for a row, `left`, equals the value `right` for the column of the same number, given equal memory and scalars.
 
     `row` and `column` are the axes of the rows and columns.
     """

@@ -17,10 +17,11 @@ Region = dict[int, slice]  # slices by axis of the contraction
 
 
 class RowSubgraph(NamedTuple):
-    """The nodes depending on the rows, sources first, and the axes of each.
+    """The part of a graph that computes one factor of a contraction, the weights, row by row.
 
-    `outer_axes`, `row_axis` and `step_axis` are axes of the contraction: the axes before the rows, the rows, and the summed steps.
-    `weights` is the factor of the contraction that the subgraph computes. The contraction itself is the last node of `order`.
+    `order` lists the nodes depending on the rows, sources first; the last two are the products and the contraction. `axes` gives for each
+    node, and each axis of the node, the equal axis of the contraction, or -1. `outer_axes`, `row_axis` and `step_axis` are axes of the
+    contraction: the axes before the rows, the rows, and the summed steps. `weights` is the node of the factor.
     """
 
     order: list[Node]
@@ -31,9 +32,9 @@ class RowSubgraph(NamedTuple):
     step_axis: int
 
     def find_reduced_axes(self, node: Node) -> AxisMap:
-        """Return for each axis that the reduction `node` runs over the equal axis of the contraction, or -1 if it is unknown.
+        """Return for each axis that the reduction `node` runs over the equal axis of the contraction, or -1 for an unknown axis.
 
-        A node that is not a reduction gives an empty tuple.
+        A node other than a reduction gives an empty tuple.
         """
         return _find_reduced_axes(node, self.axes)
 
@@ -41,8 +42,9 @@ class RowSubgraph(NamedTuple):
 def match_row_subgraph(node: Node, products: Node, side: int, shared: Set[Node]) -> RowSubgraph | None:
     """Return the subgraph on a side of a contraction that is computed row by row from pairs of rows and steps, or None.
 
-    `node` sums the node `products`, and `side` is the number of the factor, 0 or 1. Nodes in `shared` (with several readers) that depend on
-    rows but not on steps are computed for every row anyway. They stay outside.
+    `node` sums the node `products`, and `side` is the number of the computed factor, 0 or 1. The factor on the opposite side must not
+    depend on the row. The subgraph must hold a reduction with a value per pair, as in `q @ k.T`, and a reduction over the steps. Nodes in
+    `shared` (with several readers) that depend on rows but not on steps are computed for every row anyway, so they stay outside.
     """
     weights, layout, other_layout = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if layout is None or other_layout is None or not is_recomputable(weights, Reduction):
@@ -116,9 +118,9 @@ def _propagate(node_axes: dict[Node, AxisMap], products: Node, excluded: set[Nod
 
 
 def _find_reduced_axes(node: Node, node_axes: dict[Node, AxisMap]) -> AxisMap:
-    """Return for each axis that the reduction `node` runs over the equal axis of the contraction, or -1 if it is unknown.
+    """Return for each axis that the reduction `node` runs over the equal axis of the contraction, or -1 for an unknown axis.
 
-    `node_axes` holds the axes of the reduction's source. A node that is not a reduction gives an empty tuple.
+    `node_axes` holds the axes of the reduction's source. A node other than a reduction gives an empty tuple.
     """
     if not isinstance(node.op, Reduction):
         return ()

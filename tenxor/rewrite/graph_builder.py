@@ -62,7 +62,7 @@ def append_cast(new_nodes: list[Node], dtype: DType, source: Node, layout: Layou
 def count_sharing_results(side: Layout, result_ndim: int) -> int:
     """Return how many results share each element of an operand read through `side`; 1 for a view chain.
 
-    The first `result_ndim` axes are axes of results.
+    The first `result_ndim` axes are axes of results. An axis with a table of offsets counts as shared, as its stride is 0.
     """
     if side.base is not None:
         return 1
@@ -72,7 +72,8 @@ def count_sharing_results(side: Layout, result_ndim: int) -> int:
 def append_transposed_copy(new_nodes: list[Node], source: Node, layout: Layout, result_ndim: int) -> Term:
     """Append a stored copy of `source` read through `layout`, with the first `result_ndim` axes last in memory.
 
-    Return the copy, and a layout to read it with the shape of `layout`. Axes with stride 0 are not copied.
+    Return the copy, and a layout to read it with the shape of `layout`. Axes with stride 0 are not copied. `layout` must be a single view
+    without tables.
     """
     axes = [a for a in (*range(result_ndim, layout.ndim), *range(result_ndim)) if layout.strides[a]]
     copy_layout = layout.permute((*axes, *(a for a in range(layout.ndim) if a not in axes)))
@@ -113,10 +114,10 @@ def is_recomputable(source: Node | Scalar, *op_types: type) -> TypeGuard[Node]:
 
 
 def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, excluded: Set[Node] = frozenset()) -> Node:
-    """Append nodes to compute an elementwise node only at the elements `part_layout`. Return the last node, of the shape of `part_layout`.
+    """Append nodes to compute the elementwise `node` only at the elements selected by `part_layout`. Return the last node.
 
-    Operands are recomputed at these elements too, up to a limit of `MAX_RECOMPUTED_NODES` nodes. Nodes in `excluded` and nodes read through
-    view chains are not recomputed.
+    The returned node has the shape of `part_layout`. Operands are recomputed at the same elements, up to a limit of `MAX_RECOMPUTED_NODES`
+    nodes. Nodes in `excluded`, stored nodes and nodes read through view chains are not recomputed.
     """
     copies: dict[tuple[Node, Layout], Node] = {}
     stack = [(node, part_layout, _compose_reads(node, part_layout))]

@@ -25,7 +25,8 @@ MIN_ROW_ELEMENTS, MAX_JOINED_ELEMENTS = 64, 256  # elements of a row: shorter ro
 def split_reduction(node: Node) -> list[Node] | None:
     """Rewrite a large reduction as a reduction of parts and a reduction of their results; return None for every other node.
 
-    The new nodes are listed sources first, with the result last.
+    The new nodes are listed sources first, with the result last. Large means at least `MIN_SPLIT_ELEMENTS` elements with few results, or in
+    rows too short for lanes, or with some reduced axes nearer in memory than every kept axis.
     """
     reduction, layout = node.op, node.layouts[0]
     assert isinstance(reduction, Reduction) and layout is not None
@@ -39,9 +40,9 @@ def split_reduction(node: Node) -> list[Node] | None:
 
 
 def append_split_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int) -> Node:
-    """Append `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`, in parts if it is large.
+    """Append `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`, in parts if this pays.
 
-    Return the last node.
+    Return the last node appended, the result.
     """
     inner_count = _count_inner_axes(layout, result_ndim)
     block_count, joined_rows = (1, 1) if inner_count else _choose_blocks(layout, result_ndim)

@@ -18,7 +18,8 @@ _MULTIPLY = OPS["multiply"]
 def split_contraction(node: Node) -> list[Node] | None:
     """Rewrite a long contraction as a contraction over blocks of steps, and a sum of the results; return None for every other node.
 
-    The new nodes are listed sources first, with the result last.
+    The new nodes are listed sources first, with the result last. Long means at least `2 * PART_STEPS` steps for each of more than
+    `MAX_SPLIT_RESULTS` results.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None
@@ -41,13 +42,14 @@ def split_contraction(node: Node) -> list[Node] | None:
 def _has_shared_elements(side: Layout, result_ndim: int) -> bool:
     """Return whether several results need the same elements of one side.
 
-    The first `result_ndim` axes of the layout `side` are axes of results. A view chain gives False.
+    The first `result_ndim` axes of the layout `side` are axes of results. A view chain gives False. An axis with a table of offsets counts
+    as shared, as its stride is 0.
     """
     return side.base is None and any(n > 1 and not stride for n, stride in zip(side.shape[:result_ndim], side.strides, strict=False))
 
 
 def _append_sum(new_nodes: list[Node], reduction: Reduction, products: Node, result_ndim: int) -> Node:
-    """Append the sum of `products` over every axis except the first `result_ndim`, in parts if it is long. Return the last node.
+    """Append the sum of `products` over every axis except the first `result_ndim`, in parts if the steps are many. Return the last node.
 
     `reduction` is the sum, and `products` a node of products.
     """

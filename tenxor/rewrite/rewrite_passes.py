@@ -72,7 +72,10 @@ class _Rewriting:
         self.replacements: dict[Node, Node] = {}
 
     def add_pass(self, result: PassResult) -> None:
-        """Continue with the result of a pass over `nodes`. A later replacement of a replacement wins."""
+        """Continue with the result of a pass over `nodes`.
+
+        Where a replacement is replaced again, the first node maps to the later replacement.
+        """
         self.nodes, replaced = result
         if replaced:
             renewed = {node: replaced.get(replacement, replacement) for node, replacement in self.replacements.items()}

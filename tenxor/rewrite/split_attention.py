@@ -24,7 +24,8 @@ _MULTIPLY = OPS["multiply"]
 def split_attention(node: Node, shared: Set[Node]) -> list[Node] | None:
     """Rewrite a contraction with weights computed from pairs of rows and steps as a node computed in blocks. Return a list of this node.
 
-    Return None for a different node, and for small weights. `shared` are the nodes of the graph with several readers.
+    Return None for a different node, and if the weights fit into a single block: up to `MAX_UNBLOCKED_BYTES`, or `BLOCK_BYTES` without a
+    causal mask. `shared` are the nodes of the graph with several readers.
     """
     layout, result_ndim = node.layouts[0], len(node.shape)
     assert layout is not None
@@ -74,7 +75,7 @@ def _count_bytes(source: Node | Scalar) -> int:
 def _make_region(rows: RowSubgraph, cut: AttentionBlock, *, is_causal: bool) -> Region:
     """Return the slices of the block `cut` by axis of the contraction `rows`; axes without an entry are whole.
 
-    If `is_causal`, the slice of steps ends at the last step seen by a row of the block.
+    If `is_causal`, the steps are cut too, to the first `cut.seen_step_count`.
     """
     region = dict(zip((*rows.outer_axes, rows.row_axis), (*cut.outer_slices, cut.row_slice), strict=True))
     return {**region, rows.step_axis: slice(0, cut.seen_step_count)} if is_causal else region

@@ -15,11 +15,11 @@ MAX_SCALAR_RESULTS = 4  # maximal number of neighbouring results without lanes a
 
 
 def copy_shared_operands(new_nodes: list[Node], source: Node, layout: Layout, result_ndim: int) -> Term:
-    """Return a node and a layout that replace the operand `source` of a reduction, read through `layout`, with shared operands copied.
+    """Return a node and a layout to replace the operand `source` of a reduction, read through `layout`, with shared operands copied.
 
     Many results read the same elements of a shared operand, with a larger stride between neighbouring results than inside a result. The
     copy is transposed: neighbouring results read neighbouring elements. The reduction runs over every axis except the first `result_ndim`.
-    New nodes are appended to `new_nodes`. Return `source` and `layout` themselves if there is nothing to copy.
+    New nodes are appended to `new_nodes`. Without shared operands, return `source` and `layout` themselves, and append nothing.
     """
     recomputed: list[Node] = []
     recompute_at(recomputed, source, layout)

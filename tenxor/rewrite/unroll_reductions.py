@@ -31,7 +31,8 @@ _MULTIPLY = OPS["multiply"]
 def unroll_reduction(node: Node) -> list[Node] | None:
     """Rewrite a short reduction as elementwise operations on the terms; return None for every other node.
 
-    The new nodes are listed sources first, with the result last.
+    The new nodes are listed sources first, with the result last. Short means at most `MAX_UNROLLED_TERMS` terms, in overlapping windows or
+    in many rows shorter than a vector. A contraction is not unrolled if several results share each element of both factors.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None
@@ -103,7 +104,7 @@ def differs_from_extremum(new_nodes: list[Node], term: Term, extremum: Term) -> 
 def get_product_layouts(source: Node, layout: Layout) -> tuple[Layout, ...]:
     """Return the layouts of both sides of the pending product `source`, if `layout`, by which it is reduced, is contiguous.
 
-    Otherwise, and for a source that is no pending product, return an empty tuple.
+    Otherwise, and for a source that is no pending product or is to be stored, return an empty tuple.
     """
     if source.buffer is not None or source.op is not _MULTIPLY or source.is_stored:
         return ()

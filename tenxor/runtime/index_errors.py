@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import IndexOutOfRange, NegativeExponent
 from ..graph.node import Gather, Node, Scatter
 from ..layout import Layout
-from ..layout.indexing import counted
+from ..layout.indexing import count_from_start
 
 # Operations without negative indices: they subtract the axis size from a negative index, to put it out of range
 NONNEGATIVE_INDEX_OPS = ("cross_entropy", "nll_loss")
@@ -44,7 +44,7 @@ def build_value_error(node: Node, compute: Callable[[Node], None]) -> IndexOutOf
                 pending_node.op.axes, sizes, pending_node.sources[first_index:], pending_node.layouts[first_index:], strict=True
             ):
                 assert type(index) is Node and layout is not None
-                bad_index = counted(_read_elements(index, layout, compute), size)[1]
+                bad_index = count_from_start(_read_elements(index, layout, compute), size)[1]
                 if bad_index is not None:
                     return build_index_error(pending_node.op.name, bad_index, axis, size)
     raise AssertionError("a kernel set its flag where no index is out of range and no exponent is negative")

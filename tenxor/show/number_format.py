@@ -44,10 +44,11 @@ def _make_formatter(fmt: Format) -> Callable[[Any], str]:
 
 
 def format_numbers(values: Array, dtype: str) -> list[str]:
-    """Format the elements in row-major order, in equal width.
+    """Return the texts of the elements `values` in row-major order, padded to equal width.
 
     Each float has the fewest digits needed to distinguish it from its neighbours in the dtype, with at most eight decimals, and decimal
-    points are aligned. If this precision is not enough, floats are written with exponents.
+    points are aligned. If this precision is not enough, floats are written with exponents. `dtype` is the name of the dtype of the tensor;
+    values of bfloat16 come as float32.
     """
     flat = values.ravel()
     if dtype == "bfloat16":
@@ -59,7 +60,7 @@ def format_numbers(values: Array, dtype: str) -> list[str]:
 
 
 def _format_floats(values: Array) -> list[str]:
-    """Format floats with aligned decimal points, or with exponents if a magnitude is too large or too small."""
+    """Return the texts of floats, with aligned decimal points, or with exponents if a magnitude is too large or too small."""
     finite = values[np.isfinite(values)]
     positional = [np.format_float_positional(value, _MAX_DECIMALS, trim=".") for value in finite]
     decimals = _count_decimals(positional)
@@ -71,7 +72,7 @@ def _format_floats(values: Array) -> list[str]:
 
 
 def _format_complex(values: Array) -> list[str]:
-    """Format real and imaginary parts as two arrays of floats, with the sign of the imaginary part in between."""
+    """Return the texts of complex numbers: aligned real and imaginary parts, with the sign of the imaginary part in between."""
     reals, imags = _format_floats(values.real), _format_floats(np.abs(values.imag))
     width, widest = (max(map(len, texts), default=0) for texts in (reals, imags))
     signs = np.where(np.signbit(values.imag), "-", "+")
@@ -86,7 +87,7 @@ def _count_decimals(texts: list[str]) -> int:
 
 
 def _needs_exponent(finite: Array, positional: list[str], decimals: int) -> bool:
-    """Return whether the floats `finite` span too large a range of magnitudes for positional notation.
+    """Return whether some magnitude among the floats `finite` is too large or too small, or the range too wide, for positional notation.
 
     `positional` are the texts in positional notation, with at most `decimals` digits after the point.
     """
@@ -117,7 +118,7 @@ def _format_scientific(value: Any, decimals: int) -> str:
 
 
 def _shortest_bfloat16(values: Array) -> Array:
-    """Replace bfloat16 values, read as float32, by the doubles with the fewest digits that round to them."""
+    """Return bfloat16 values, given as float32, as the doubles with the fewest digits that round to them."""
     result = values.astype(np.float64)
     pending = np.isfinite(values)
     for digits in range(1, 5):  # four significant digits always suffice for eight bits of precision
@@ -137,7 +138,7 @@ def _round_to_bfloat16(values: Array) -> Array:
 
 
 def format_short(value: Any) -> str:
-    """Format a value in about nine characters at most, for a cell of a figure."""
+    """Return a value as a text of about nine characters at most, for a cell of a figure. Complex numbers may take more."""
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int):

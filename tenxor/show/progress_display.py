@@ -101,7 +101,7 @@ class Progress(Generic[T]):
             display.close()
 
     def told(self) -> str:
-        """Return the last reported number of each name, as text."""
+        """Return the last reported number of each name, as text such as `loss 0.5, rate 0.01`."""
         return ", ".join([f"{name} {numbers[-1]:.4g}" for name, numbers in self.curves.items()])
 
     def line(self) -> str:
@@ -115,7 +115,10 @@ class Progress(Generic[T]):
 
 
 class ProgressDisplay(Protocol):
-    """A display of the progress, updated every `interval_s` seconds."""
+    """A display of the progress, updated every `interval_s` seconds or later.
+
+    `update` shows the present progress. `close` shows the last state, and ends the display.
+    """
 
     interval_s: float
 
@@ -139,7 +142,7 @@ class _LinesDisplay:
 
 
 class _RichDisplay:
-    """A display by a bar of `rich`."""
+    """A display by a bar of `rich`; the argument `rich` is the module `rich.progress`."""
 
     interval_s = BAR_INTERVAL_S
 
@@ -179,7 +182,7 @@ class _TqdmDisplay:
 
 
 class _PictureDisplay:
-    """A display by a picture in a notebook, updated in place."""
+    """A display by a picture in a notebook, updated in place. The argument `display` is IPython's function."""
 
     interval_s = PICTURE_INTERVAL_S
 

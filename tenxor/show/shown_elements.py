@@ -35,7 +35,7 @@ class ShownElements:
 
     @classmethod
     def read(cls, t: ShownTensor, edges: Sequence[int], limit: int, kept_index: Sequence[int] | None = None) -> ShownElements:
-        """Read the elements to show, about `limit` at most, and no more.
+        """Return the elements to show of `t`: at most about `limit`. No other element is read.
 
         `edges` has for each axis the number of positions to show at either end; short axes are shown whole. The positions in `kept_index`,
         an index or None, are always shown.

@@ -18,7 +18,7 @@ from ..dtypes import DEFAULT_INT
 from ..errors import ArgumentError, BadIndex, ShapeError, describe_value
 from ..graph.node import Node, intern_gather
 from ..layout import Layout, broadcast_shapes
-from ..layout.indexing import counted
+from ..layout.indexing import count_from_start
 from ..memory.buffer import Buffer
 from .argument_parsing import check_choice, normalize_axis, write_out
 from .conversion_methods import ConversionMethods
@@ -310,7 +310,7 @@ def find_out_of_range(indices: Any, size: int) -> int | None:
         numbers = indices.ravel().tolist()
         if -size <= min(numbers) and max(numbers) < size:
             return None
-    return counted(indices, size)[1]
+    return count_from_start(indices, size)[1]
 
 
 def to_index_array(op: str, indices: Any) -> Any:

@@ -39,7 +39,7 @@ def cache_rows(nest: LoopNest, target: Target) -> LoopNest:
         e = stack.pop()
         nbytes = max_row_size * e.dtype.itemsize
         candidates = computed.get((e.op, e.dtype), ()) if isinstance(e, Call) else ()
-        match = next((candidate for candidate in candidates if _is_equal(nest, e, row_axis, candidate[2], candidate[1])), None)
+        match = next((candidate for candidate in candidates if _varies_alike(nest, e, row_axis, candidate[2], candidate[1])), None)
         if match is None or nbytes > free_bytes or estimate_cost(e) < target.costs.min_buffered_value:
             stack += e.args
         elif e not in buffered:
@@ -50,7 +50,7 @@ def cache_rows(nest: LoopNest, target: Target) -> LoopNest:
     return nest._replace(body=_fill_buffers(nest.body, keeps, buffered)) if buffered else nest
 
 
-def _is_equal(nest: LoopNest, e: Expr, axis: int, other_expr: Expr, other_axis: int) -> bool:
+def _varies_alike(nest: LoopNest, e: Expr, axis: int, other_expr: Expr, other_axis: int) -> bool:
     """Return whether the expression `e` varies along `axis` exactly as `other_expr` varies along axis `other_axis`.
 
     Return False if `e` has equal values at every index of `axis`.

@@ -35,9 +35,9 @@ ROWS_PER_CHUNK = 8
 
 
 def interchange_columns(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with the loop over columns in blocks, and the loops in its body moved around it.
+    """Return the nest with the loop over columns divided into blocks, and placed inside the loops that it contained.
 
-    A nest without a vectorized loop around long reductions is unchanged.
+    The nest is unchanged unless a vectorized independent loop contains reductions of more than `ROWS_PER_CHUNK` steps.
     """
     column = _find_column(nest)
     if column is None:

@@ -64,8 +64,8 @@ def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
 def _list_row_reads(nest: LoopNest, e: Access, column: int, row: int, target: Target, repeat_factor: int) -> Iterator[Prefetch]:
     """Yield the prefetch that reads access `e` ahead, or nothing if this does not pay.
 
-    It pays for short rows of more memory than `repeat_factor` times the near caches. `column` and `row` are the axes of the columns and
-    rows.
+    It pays for short rows of more memory than `repeat_factor` times the near caches. The rows must be contiguous, with real elements of at
+    least `MIN_ELEMENT_BYTES`. `column` and `row` are the axes of the columns and rows.
     """
     operand, address = nest.locations[e.index]
     if operand < 0 or e.args or address.base is not None:

@@ -16,7 +16,11 @@ from .interchange import ROWS_PER_CHUNK
 
 
 def schedule_single_pass(nest: LoopNest, target: Target) -> LoopNest | None:
-    """Return the nest with loops that read each row once for both reductions, or None if its form does not allow a single pass."""
+    """Return the nest with loops that read each row of a matrix once, or None if `match_single_pass` finds another form.
+
+    The nest must sum over rows, for each column, values that use a reduction along each row, as in `x.T @ (x @ v)`. The loops reduce a few
+    rows, keep their values in row buffers, and add them to the sums. `target` gives the number of rows and the columns of a block.
+    """
     match = match_single_pass(nest)
     if match is None:
         return None

@@ -15,7 +15,10 @@ from .vectorize import has_near_step, has_unit_step
 
 
 def tile_transposes(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest in tiles, if it has no reductions and an operand is read across the last axis; otherwise unchanged."""
+    """Return the nest in square tiles, if it has no reductions and reads an operand across the last axis; otherwise unchanged.
+
+    A result with small steps (`NEAR_STEPS`) along the last axis, other than 1, is not tiled either.
+    """
     space = nest.space
     if nest.accumulators or nest.result_loops != space or len(space) < 2:
         return nest

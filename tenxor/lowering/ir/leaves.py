@@ -57,8 +57,8 @@ def axis_name(axis: int) -> str:
 def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) -> str:
     """Return the address `a` as text: `i*s0 + j`, and for a chain `address with d = unravel(number, sizes)`.
 
-    `digit` is the prefix of axis names in the later views of a chain, and empty for the first view. `indices` are the index operands that
-    axes -1, -2, … refer to.
+    `a` belongs to a kernel, so no term has the kind "step". `digit` is the prefix of axis names in the later views of a chain, and empty
+    for the first view. `indices` are the index operands that axes -1, -2, … refer to.
     """
     summands = []
     for t in a.terms:
@@ -230,7 +230,9 @@ class Factor(Expr):
 
 
 def walk_outside_indices(e: Expr) -> Iterator[Expr]:
-    """Yield the expression `e` and the expressions below it, each once, but not those from which loads compute their indices."""
+    """Yield the expression `e` and the expressions below `e`, each once. The operands of leaves, from which loads compute indices, are left
+    out.
+    """
     stack, visited = [e], {e}
     while stack:
         inner = stack.pop()
@@ -241,7 +243,7 @@ def walk_outside_indices(e: Expr) -> Iterator[Expr]:
 
 
 def estimate_cost(e: Expr) -> int:
-    """Return the estimated cost of evaluating an expression once, in additions."""
+    """Return the estimated cost of evaluating an expression once, in additions. A subexpression used several times counts once."""
     return sum(inner.op.cost for inner in walk(e) if isinstance(inner, Call))
 
 

@@ -90,7 +90,7 @@ class Accumulate(NamedTuple):
     new_values: tuple[Expr, ...]
 
     def is_contiguous_along(self, axis: int) -> bool:
-        """Return whether neighbours along `axis` write neighbouring elements, whatever the indices are."""
+        """Return whether iterations that are neighbours along `axis` write neighbouring elements, whatever the indices are."""
         return self.address.base is None and any(t.axis == axis and t.step_kind == "unit" for t in self.address.terms)
 
 
@@ -129,7 +129,7 @@ class Side(NamedTuple):
 
     If `is_packed`, the values of a block of `block` indices are first copied into the order of their use; if also `is_packed_once`, only
     once, outside of the outer loops. With `has_runs`, tables give the addresses, but most indices are contiguous with the previous index.
-    `block` is the number of a size parameter, or -1.
+    `block` is the number of a size parameter; in a loop nest, the size itself; -1 if a single block has the whole range.
     """
 
     axis: int
@@ -151,10 +151,10 @@ class Contraction(NamedTuple):
     `values` are the next state of accumulator `accumulator`, computed from `Factor`s of both sides. `body` uses the result. Threads share
     the loop over axis `shared_axis`, unless it is -1. `has_single_chunk` means the steps are few enough to run in one pass.
 
-    With `step_block` (a size parameter; -1 for none), this many indices of the outermost summed axis are processed for a whole block of
-    results before the next, and packed for this pass only. `symmetric_pairs` pairs equal values of the left and the right side, by index.
-    If both read the same memory, the results are symmetric, and those below the diagonal may be copied from those above. `prefetch_axis` is
-    an outer loop axis whose next elements are prefetched meanwhile (-1 for none).
+    With `step_block` (a size parameter, or in a loop nest the size itself; -1 for none), this many indices of the outermost summed axis are
+    processed for a whole block of results before the next, and packed for this pass only. `symmetric_pairs` pairs equal values of the left
+    and the right side, by index. If both read the same memory, the results are symmetric, and those below the diagonal may be copied from
+    those above. `prefetch_axis` is an outer loop axis whose next elements are prefetched meanwhile (-1 for none).
     """
 
     accumulator: int
@@ -210,7 +210,7 @@ class Operand(NamedTuple):
     """A memory argument of a kernel, given as a pointer to elements of `dtype`. The kernel writes elements only if `written`.
 
     Only the dtype of an operand may be complex; values in expressions are real. The `flag` operand is one int64 that belongs to a single
-    launch. It comes last, and becomes 1 where an index is out of range.
+    launch. It comes last, and becomes 1 if an index is out of range or a checked exponent is negative.
     """
 
     dtype: DType
@@ -237,7 +237,10 @@ def iterate_statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def iterate_expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
-    """Yield the root expression of every statement in `body`, also inside loops, without the expressions below."""
+    """Yield the root expression of every statement in `body`, also inside loops, without the expressions below.
+
+    The `new_values` of an `Accumulate` are left out, since they are written over `Arg`s.
+    """
     for s in iterate_statements(body):
         if isinstance(s, Update):
             yield from s.values
@@ -252,7 +255,10 @@ def iterate_expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
 
 
 def map_expressions(body: tuple[Statement, ...], change: Callable[[Expr], Expr]) -> tuple[Statement, ...]:
-    """Return the statements `body` with each root expression `e` replaced by `change(e)`. Contractions and scatters stay as they are."""
+    """Return the statements `body` with each root expression `e` replaced by `change(e)`, also inside loops.
+
+    `Contraction` and `Accumulate` statements stay as they are, with all statements in them.
+    """
     new_body: list[Statement] = []
     for s in body:
         if isinstance(s, For):
