@@ -59,7 +59,8 @@ _OPERATOR_NAMES = {  # special method of tensors -> operation in messages
 _public_names: dict[tuple[str, int, str], str | None] = {}  # by file, line and qualified name of a function
 _INDEXER_NAMES = {  # methods of the objects behind `x.oindex` and `x.at[key]`
     **{"OrthogonalIndexer.__getitem__": "oindex", "OrthogonalIndexer.__setitem__": "oindex assignment"},
-    **{"AtIndexer.__getitem__": "at", "AtIndexer.add": "at.add"},
+    **{f"AtIndexer.{name}": f"at.{name}" for name in ("set", "add", "multiply", "min", "max")},
+    "AtIndexer.__getitem__": "at",
 }
 _NAME_PREFIX = re.compile(r"(?:in-place )?[A-Za-z_][\w.]*(?: assignment)?: ")  # an operation's name at the beginning of a message
 _bounded_repr = Repr()  # bounds the text of long lists, and of lists containing themselves

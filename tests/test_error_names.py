@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ShapeError, TenxorError
+from tenxor.errors import IndexOutOfRange, ShapeError, TenxorError
 from tests.fuzz.wrong import Call, calls
 
 SEEDS = 12
@@ -166,3 +166,9 @@ def test_error_keeps_its_message_when_pickled_and_raised_again() -> None:
 
 def test_error_built_by_the_user_is_unchanged() -> None:
     assert str(ShapeError("mine: 3")) == "mine: 3" and str(ShapeError("mine")) == "mine" and not str(ShapeError())
+
+
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "min", "max"])
+def test_errors_of_at_name_the_method(method: str) -> None:
+    with pytest.raises(IndexOutOfRange, match=rf"^at\.{method}: index 5 is out of range for axis 0 with size 3$"):
+        getattr(tx.ones(3).at[5], method)(1.0)

@@ -58,7 +58,7 @@ def test_host_facts_are_queried_once_and_cached(folder: Path, queries: list[int]
 
 def test_emitter_text_is_computed_once_and_cached(folder: Path, queries: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     assert emitter_again() == kernel_disk_cache.hash_emitter_sources()
-    monkeypatch.setattr(kernel_disk_cache, "hash_emitter_sources", lambda: pytest.fail("they were read before"))
+    monkeypatch.setattr(kernel_disk_cache, "hash_sources", lambda *paths: pytest.fail("they were read before"))
     assert emitter_again() is not None
     assert [path.name for path in folder.iterdir()] == [host_info._make_answer_key(host_info.iter_hashed_sources())] and not queries
 
@@ -126,3 +126,9 @@ def test_sse4a_is_disabled_on_processors_with_avx() -> None:
     has = host_info.HostInfo("x86_64-unknown-linux-gnu", "znver3", "+avx2,+sse4a,+sse4.2", "avx2", "20.1")
     assert has.processor.attributes == "+avx2,-sse4a,+sse4.2"
     assert "+sse4a" not in current().processor.attributes
+
+
+@pytest.mark.parametrize("unreadable", ["EMITTER_SOURCES", "PLANNER_SOURCES", "FASTPATH_SOURCES"])
+def test_hashes_are_none_if_any_source_cannot_be_read(unreadable: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_disk_cache, unreadable, ("codegen/missing.py",))
+    assert host_info.get_emitter_hash() is host_info.get_planner_hashes() is host_info.get_fastpath_hash() is None

@@ -166,15 +166,12 @@ def hash_record_lines(lines: list[str]) -> str:
 
 
 def compute_source_hashes() -> str:
-    """Return the answer of `_get_source_hashes`, computed from the sources; an empty text if those of the emitter cannot be read now.
-
-    Raise OSError if only a further source cannot be read.
-    """
-    emitter = kernel_disk_cache.hash_emitter_sources()
-    if not emitter:
+    """Return the answer of `_get_source_hashes`, computed from the sources; an empty text if a source cannot be read now."""
+    sources = kernel_disk_cache.EMITTER_SOURCES, kernel_disk_cache.PLANNER_SOURCES, kernel_disk_cache.FASTPATH_SOURCES
+    try:
+        return "\n".join([kernel_disk_cache.hash_sources(*paths) for paths in sources])
+    except OSError:
         return ""
-    further_sources = kernel_disk_cache.PLANNER_SOURCES, kernel_disk_cache.FASTPATH_SOURCES
-    return "\n".join((emitter, *[kernel_disk_cache.hash_sources(*sources) for sources in further_sources]))
 
 
 def _ask_llvm() -> str:
