@@ -513,7 +513,7 @@ class ViewMethods(TensorBase):
 
     @property
     def imag(self) -> Self:
-        """Imaginary parts: a writable view. For a real dtype, read-only zeros.
+        """Imaginary parts: a writable view. For a real dtype, a view that repeats a single zero, to which no array may be written.
 
         The property can be set: this writes the values, and raises ReadOnlyError for a real dtype. `tx.imag` returns a new tensor.
 
