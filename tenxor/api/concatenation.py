@@ -52,9 +52,9 @@ MIN_LAZY_ROLL_BYTES = 1 << 19  # bytes from which a tensor is rolled lazily, tog
 def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
     """Decorate a function that joins a list of tensors, or moves parts of a `single_tensor`, so that the fast path replays it.
 
-    `arrange` takes the arguments of the function, all of which may hold symbolic sizes, and returns where each part is copied, or
-    None where the function computes otherwise. Everything that the arrangement depends on must come from its arguments: the fast
-    path applies the arrangement to calls that differ in their numbers.
+    `arrange` takes the arguments of the function, with a list of tensors first, all of which may hold symbolic sizes. `arrange` returns
+    the layout of the result and the copy of each part, or None if copies do not give the result. Everything that the arrangement depends
+    on must come from the arguments: the fast path applies the arrangement to calls that differ in their numbers.
 
     The fast path cannot tell a list of one tensor from that tensor. So it is asked only about lists, or only about single tensors.
     """
@@ -82,7 +82,7 @@ def _call_and_record(
 ) -> Tensor:
     """Return `implementation(*args, **named)`, and have the fast path record for the next call where each operand is copied.
 
-    `arrange` returns these copies for the tensors and the further arguments; `joiner` are the functions of the fast path. Nothing is
+    `arrange` returns these copies for the tensors and the further arguments; `joiner` is the interface of the fast path. Nothing is
     recorded if the operands were an iterator.
     """
     result = implementation(*args, **named)
@@ -134,7 +134,7 @@ def concat(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """Return the tensors joined along an existing axis, as a new tensor.
+    """Return the tensors joined along an existing axis, as a new tensor, or as `out` if given.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def concat(
     Raises
     ------
     ArgumentError
-        If there are no tensors.
+        If there are no tensors, or if `arrays` is no sequence.
     AxisError
         If `axis` does not exist.
     DTypeError
@@ -187,9 +187,10 @@ def _concat(arrays: Sequence[Operand], axis: int | None) -> Tensor:
 def _join_recorded(
     operands: list[Piece], axis: int | None, fast_join: Callable[[], Tensor | None], fallback: Callable[[], Tensor]
 ) -> Tensor:
-    """Return `fast_join()`, or `fallback()` if the former gives None.
+    """Return the new tensor `fast_join()`, or `fallback()` if the former gives None.
 
-    If the tape records an operand, the tape records the join as a single node. `axis` is the joined axis, None for flattened operands.
+    If an operand is on the tape and none is a tracer, the tape records the join as a single tape node. `axis` is the joined axis, None
+    for flattened operands.
     """
 
     def make() -> Tensor:
@@ -241,7 +242,7 @@ def stack(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """Return the tensors, all of one shape, joined along a new axis, as a new tensor.
+    """Return the tensors, all of one shape, joined along a new axis, as a new tensor, or as `out` if given.
 
     Parameters
     ----------
@@ -320,7 +321,10 @@ def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[
 
 
 def _make_readable(operands: list[Any]) -> list[Piece]:
-    """Return the operands as tensors, except for arrays readable in place; `operands` itself if every operand is a readable array."""
+    """Return the operands as tensors, except for NumPy arrays that can be read without conversion (`are_arrays`).
+
+    If all are such arrays, the result is `operands` itself.
+    """
     return operands if are_arrays(operands) else [a if are_arrays([a]) else asarray(a) for a in operands]
 
 
@@ -352,7 +356,7 @@ def _join(op: str, operands: list[Piece], axis: int | None, shape: tuple[int, ..
 
 
 def axis_key(axis: int, index: slice) -> tuple[slice, ...]:
-    """Return the key that applies the slice `index` to one axis."""
+    """Return the index key that applies the slice `index` to one axis; `axis` counts from the start."""
     return (*(_FULL_SLICE,) * axis, index)
 
 
@@ -464,7 +468,13 @@ def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     ----------
     x : Tensor
     repetitions : int or Sequence[int]
-        Counts for the last axes of `x`, or also for new leading axes. Raise ArgumentError unless they are integers of 0 or more.
+        A count for each axis, 0 or more. Fewer counts than axes belong to the last axes; the others are not repeated. More counts than
+        axes add new leading axes.
+
+    Raises
+    ------
+    ArgumentError
+        If a count is negative or no integer.
 
     Examples
     --------

@@ -350,8 +350,24 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
 def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """Return a function that computes the second derivatives of `function`, whose value must be a real number.
 
-    `argnums` is an int or a Sequence[int], as in `tx.grad`. The result is the `tx.jacobian` of the gradient, with the argument's shape
-    twice. Raise DTypeError for complex arguments, as their gradients are not holomorphic: take real and imaginary parts.
+    Parameters
+    ----------
+    function : callable
+        A function of tensors, or of nested lists, tuples and dicts of tensors. `function` returns a real tensor of one element.
+    argnums : int or Sequence[int], default 0
+        Numbers of the positional arguments with respect to which derivatives are taken.
+
+    Returns
+    -------
+    callable
+        A function with the parameters of `function` that returns the `tx.jacobian` of the gradient: a new tensor with the argument's shape
+        twice. For a sequence `argnums`, the result is a tuple of tuples, with a tensor for each pair of arguments.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, ShapeError
+        As in `tx.value_and_grad`. Also DTypeError for complex arguments, as their gradients are not holomorphic: take real and imaginary
+        parts.
 
     Examples
     --------
@@ -374,8 +390,10 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Cal
 
 
 class _DerivativeScope:
-    """The arguments of a function as leaves of the tape, and the passes between the leaves and the results. As a context it records
-    derivatives.
+    """The arguments of a function as leaves of the tape, and the passes between the leaves and the results.
+
+    `numbers` are the numbers of the arguments in `args` to differentiate by. The attribute `args` has leaves in their place. A `with`
+    statement over the scope records derivatives.
     """
 
     def __init__(self, op: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
@@ -449,7 +467,7 @@ class _DerivativeScope:
         return [_to_tensor(None if x is None else x.view_through(t.layout), t) for x, t in zip(result_tangents, results, strict=True)]
 
     def detach_results(self, *trees: Any) -> None:
-        """Detach results from the leaves, unless an outer derivative needs the tape."""
+        """Detach the tensors in the nested values `trees` from the leaves, to free residuals, unless an outer derivative may need the tape."""
         for t in list_leaves(trees):
             if isinstance(t, Tensor) and type(t.storage.node.tape_node) is TapeNode:
                 detach_segment(t.storage.node, self.oldest_tape_serial)
@@ -539,8 +557,9 @@ def _shape_derivative(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
 
 
 def _make_basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
-    """Return the basis tangents of tensor `k`: for each element a 1 there and 0 elsewhere, along a new first axis, or the last if
-    `last`.
+    """Return a batch of tangents for each of `tensors`, along a new first axis, or a new last axis if `last`.
+
+    Entry j of the batch is 1 at the flat index j of tensor `k`, and 0 elsewhere and in all other tensors.
     """
     count = tensors[k].size
     basis = []

@@ -26,7 +26,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _register(function: _Function) -> _Function:
-    """Register an implementation in `NUMPY_FUNCTIONS` under its own name."""
+    """Register `function`, an implementation, in `NUMPY_FUNCTIONS` under its own name, and return `function`."""
     NUMPY_FUNCTIONS[function.__name__] = function
     return function
 
@@ -35,8 +35,9 @@ def _register(function: _Function) -> _Function:
 
 
 def _create_like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
-    """Return `tx.NAME_like(a, ...)`, or if `shape` is not None, a tensor of that shape with `a`'s dtype. `name` is "ones" or another
-    creation function.
+    """Return the result of NumPy's `NAME_like(a, *value, dtype=dtype, shape=shape)`, where NAME is `name`: "empty", "zeros", "ones", "full".
+
+    None stands for the dtype or the shape of `a`. `value` is the fill value for "full", otherwise empty.
     """
     a = asarray(a)
     if shape is None:
@@ -47,7 +48,10 @@ def _create_like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tens
 
 
 def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
-    """Return a tensor like NumPy's `full_like`. `value` may be an array that broadcasts to the shape."""
+    """Return a new tensor filled with `value`, as NumPy's `full_like`. `value` may be an array that broadcasts to the shape.
+
+    None as `dtype` or `shape` stands for the dtype or the shape of `a`.
+    """
     if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
         return _create_like("full", a, dtype, shape, value)
     result = _create_like("empty", a, dtype, shape)
@@ -106,6 +110,10 @@ def where(condition: Any, *values: Any) -> Any:
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
+    """Return a view of `m` turned by 90 degrees `turns` times, 0 to 3, from the first of `axes` towards the second.
+
+    Raise AxisError if an axis does not exist, or if both are equal.
+    """
     from_axis, to_axis = [normalize_axis("np.rot90", k, m.ndim) for k in axes]
     if from_axis == to_axis:
         raise AxisError(f"np.rot90: axes must be two axes, which it turns from the first to the second, not {axes}")
@@ -116,7 +124,10 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 
 
 def _indices_along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """Return an index for each axis of `arr`: `indices` along `axis`, and all positions along each other axis."""
+    """Return an index tensor for each axis of `arr`: `indices` along `axis`, and all positions along each other axis.
+
+    Raise ShapeError unless `indices` has as many axes as `arr`.
+    """
     if indices.ndim != arr.ndim:
         raise ShapeError(f"np.put_along_axis: indices of shape {indices.shape} have other axes than the tensor, of shape {arr.shape}")
     index_tensors = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
@@ -178,6 +189,7 @@ def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, ax
 
 
 def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
+    """Return the matrix with the powers 0 to `count` - 1 of each element of the vector `x` in a row, highest first unless `increasing`."""
     powers = tx.arange(count)
     matrix: Tensor = x[:, None] ** (powers if increasing else powers.flip(0))
     return matrix
@@ -201,7 +213,7 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 
 
 def mask_numbers(a: Tensor, where: Any = True) -> Tensor:
-    """Return a mask of the elements of `a` that are not NaN, and for which `where` is true."""
+    """Return a bool tensor, true for the elements of `a` that are not NaN, and for which the mask `where` is true."""
     mask: Tensor = ~tx.isnan(a)
     return mask if where is True else mask & asarray(where)
 
@@ -234,13 +246,16 @@ def _as_dtype(a: Any, dtype: Any) -> Tensor:
 
 
 def _replace_nan(a: Tensor, value: float) -> Tensor:
-    """Return floats with NaN replaced by `value`; return integers unchanged, so that none is rounded."""
+    """Return `a` with NaN replaced by `value`, or `a` itself for integers and other dtypes that are no floats."""
     replaced: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
     return replaced
 
 
 def _nan_extreme(reduce: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **options: Any) -> Tensor:
-    """Return the maximum or minimum without NaN by `reduce`, or NaN where all is NaN. `worst` is the identity of `reduce`, -inf or inf."""
+    """Return the maximum or minimum over `axis` without NaN; `reduce` is `tx.max` or `tx.min`, and `worst` its identity, -inf or inf.
+
+    The result is NaN where all elements are NaN, unless the `options` of `reduce` have "initial".
+    """
     extreme = reduce(_replace_nan(a, worst), axis, **options)
     if not a.dtype.is_float or "initial" in options:
         return extreme
@@ -331,7 +346,8 @@ def _check_weights(name: str, values: Any, data: Tensor) -> Tensor | None:
 def _covariance(deviations: Tensor, weighted: Tensor, divisor: Any) -> Tensor:
     """Return the covariances of variables, one per row, without axes of size 1.
 
-    `deviations` are the deviations from the mean, and `weighted` the weighted ones; `divisor` is the number to divide by.
+    `deviations` has a row for each variable and a column for each observation: the difference from the mean. `weighted` are the
+    deviations times the weights of the observations. The sums of products are divided by `divisor`.
     """
     covariances: Tensor = weighted @ tx.conj(deviations).T / divisor
     return covariances.squeeze()
@@ -374,6 +390,7 @@ NUMPY_FUNCTIONS.update(
 
 
 def _kron(a: Tensor, b: Tensor) -> Tensor:
+    """Return the Kronecker product of `a` and `b` as a new tensor. Axes missing in one of them are added in front, with size 1."""
     rank = max(a.ndim, b.ndim)
     a, b = [x.reshape((*(1,) * (rank - x.ndim), *x.shape)) for x in (a, b)]
     pairs: Tensor = a.expand_dims(tuple(range(1, 2 * rank, 2))) * b.expand_dims(tuple(range(0, 2 * rank, 2)))
@@ -397,7 +414,9 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 
 def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a NumPy function to convert tensors to arrays, and results to tensors. Callables among the arguments receive arrays.
+    """Return a wrapper of a NumPy function that converts tensors to arrays, and results to new tensors.
+
+    Callables among the arguments receive arrays.
 
     The wrapper raises DerivativeError if a derivative is recorded for an argument.
     """
@@ -419,7 +438,7 @@ def _is_on_tape(x: Any) -> bool:
 
 
 def _to_tensors(results: Any) -> Any:
-    """Convert an array, or the arrays in nested lists and tuples, to new tensors."""
+    """Return `results`, an array or number, or nested lists and tuples of them, with a new tensor in place of each."""
     if isinstance(results, (list, tuple)):
         return type(results)([_to_tensors(x) for x in results])
     return asarray(results, copy=True)
@@ -469,7 +488,10 @@ def unique(
 
 
 def _unique_fields(ar: Tensor, equal_nan: bool) -> list[Tensor]:
-    """Return the distinct values, their first indices, the inverse and the counts. With `equal_nan`, all NaNs are one value."""
+    """Return the distinct values of `ar` in ascending order, their first flat indices, the inverse and the counts, as a list of four.
+
+    The inverse has the shape of `ar`. With `equal_nan`, all NaNs are one value.
+    """
     distinct = tx.unique_all(ar)
     fields = [distinct.values, distinct.indices, distinct.inverse_indices, distinct.counts]
     nans = int(tx.isnan(distinct.values).sum()) if equal_nan and (distinct.values.dtype.is_float or distinct.values.dtype.is_complex) else 0

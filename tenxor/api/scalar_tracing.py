@@ -31,7 +31,10 @@ _op_cache: BoundedCache[Op] = register("operations of users", "an operation, by 
 
 
 class TracedFunction(NamedTuple):
-    """A traced function: a formula over the arguments, followed by `extras`, further numbers and 0-d tensors read by the function."""
+    """A traced function: `formula` over the arguments, of `dtypes`, followed by `extras`.
+
+    `extras` are numbers and 0-d tensors that the function reads besides the arguments.
+    """
 
     formula: Expr
     dtypes: tuple[DType, ...]
@@ -98,6 +101,7 @@ def _call_function(op: str, function: Function, arguments: list[Tensor]) -> Any:
 
 
 def _accepts_count(function: Function, count: int) -> bool:
+    """Return whether `function` can be called with `count` positional arguments; True if Python does not know the signature."""
     import inspect  # imported only after an error
 
     try:
@@ -113,8 +117,8 @@ def _build_formula(op: str, node: Node, layout: Layout, formula_of: dict[Node, E
     """Return the formula for the element of `node` read through `layout`.
 
     `formula_of` maps nodes to formulas, at first the arguments, and is extended. A value outside `dependents`, independent of the
-    arguments, is added to `extras`, and becomes a further argument. Raise TraceError for an operation that is not elementwise on single
-    elements.
+    arguments, is added to `extras`, and becomes a further argument. Raise TraceError, which begins with `op`, for an operation that is not
+    elementwise on single elements.
     """
 
     def read(x: Node | Scalar, layout: Layout | None) -> Expr:
@@ -163,8 +167,9 @@ def _split_component(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str 
 
 
 def _find_dependents(arguments: Sequence[Node], result: Node) -> set[Node]:
-    """Return `arguments`, with the nodes on paths from them to `result`. Further nodes without a value depend on the arguments of an outer
-    function being traced.
+    """Return the set of `arguments` and of the nodes on paths from them to `result`.
+
+    Traced nodes outside the set depend on the arguments of an outer function that is being traced.
     """
     dependents = set(arguments)
     visited: set[Node] = set(dependents)
@@ -201,6 +206,7 @@ class _Extras:
         return argument
 
     def append(self, x: Node | Scalar) -> Expr:
+        """Append `x` to the operands, and return the new argument of the formula."""
         self.operands.append(x)
         return Arg(self.arguments + len(self.operands) - 1, x.dtype)
 
