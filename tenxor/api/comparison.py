@@ -68,9 +68,10 @@ def _as_inexact(x: Any, other_operand: Any) -> Tensor:
 
 
 def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close by the rule of `isclose`, as a bool. (NumPy's and PyTorch's `allclose`.)
+    """Return whether all elements are equal, or `abs(x1 - x2) <= atol + rtol * abs(x2)`, as a Python bool. (NumPy's `allclose`.)
 
-    `x1` and `x2` are tensors or numbers that broadcast. The tolerances `rtol`, `atol` and the flag `equal_nan` are as in `isclose`.
+    `x1` and `x2` are tensors or numbers that broadcast. The tolerances `rtol`, `atol` and the flag `equal_nan` are as in `isclose`. Raise
+    the errors of `isclose`.
 
     Examples
     --------
@@ -82,9 +83,9 @@ def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8
 
 
 def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
-    """Return whether both operands have the same shape and equal elements, in any dtypes, as a bool. (NumPy's `array_equal`.)
+    """Return whether `x1` and `x2` have the same shape and equal elements, in any dtypes, as a Python bool. (NumPy's `array_equal`.)
 
-    NaN equals NaN only with `equal_nan`, which is False by default.
+    NaN equals NaN only with `equal_nan`, which is False by default. Other shapes give False, not an error.
 
     Examples
     --------
@@ -102,7 +103,9 @@ def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
 
 
 def array_equiv(x1: Operand, x2: Operand, /) -> bool:
-    """Return whether both operands broadcast to a common shape and have equal elements there, as a bool. (NumPy's `array_equiv`.)
+    """Return whether `x1` and `x2` broadcast to a common shape and have equal elements there, as a Python bool. (NumPy's `array_equiv`.)
+
+    NaN equals nothing. Shapes that do not broadcast give False, not an error.
 
     Examples
     --------

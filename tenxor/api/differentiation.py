@@ -467,7 +467,10 @@ class _DerivativeScope:
         return [_to_tensor(None if x is None else x.view_through(t.layout), t) for x, t in zip(result_tangents, results, strict=True)]
 
     def detach_results(self, *trees: Any) -> None:
-        """Detach the tensors in the nested values `trees` from the leaves, to free residuals, unless an outer derivative may need the tape."""
+        """Detach the tensors in the nested values `trees` from the leaves, to free residuals.
+
+        Nothing is detached if an outer derivative may need the tape.
+        """
         for t in list_leaves(trees):
             if isinstance(t, Tensor) and type(t.storage.node.tape_node) is TapeNode:
                 detach_segment(t.storage.node, self.oldest_tape_serial)

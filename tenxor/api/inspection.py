@@ -25,7 +25,12 @@ __all__ = ["compile_counts", "explain", "memory", "realize", "release_memory", "
 
 
 def realize(*tensors: Tensor) -> None:
-    """Compute several tensors now, each common subexpression once. Calling it is never necessary.
+    """Compute the pending values of several tensors now, each common subexpression once. A call is never necessary.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        The tensors to compute. They stay the same objects, with the same values.
 
     Raises
     ------
@@ -88,7 +93,7 @@ def explain(t: Tensor) -> str:
 
 
 def _check_tensor(op: str, t: Tensor) -> Tensor:
-    """Return `t`. Raise DTypeError if it is no tensor."""
+    """Return `t`. Raise DTypeError, which begins with `op`, if `t` is no tensor."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")
     return t

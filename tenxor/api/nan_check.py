@@ -98,7 +98,10 @@ class _NanChecker:
         _note_line(node, self.oldest, line)
 
     def _check(self, node: Node, line: _Line, of: TapeNode | None) -> None:
-        """Check `node` of the line `line`, with its pending operands. A node of a derivative belongs to the tape node `of`."""
+        """Compute and check `node` of the line `line`, and its pending operands. A node of a derivative belongs to the tape node `of`.
+
+        Raise NotANumber for the first NaN.
+        """
         self._note(node, line, of)
         steps = _collect_pending(node, self.oldest)
         reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before evaluation drops the sources
@@ -140,7 +143,7 @@ def _check_node(node: Node, name: str, sources: Sequence[Node], line: _Line, of:
 
 
 def _collect_pending(node: Node, oldest: int) -> list[Node]:
-    """Return `node` and the pending operands created since number `oldest`, operands first."""
+    """Return `node` and its pending operands, direct and indirect, that have a serial number above `oldest`; operands come first."""
     order: dict[Node, None] = {}
     stack = [(node, False)]
     while stack:
@@ -156,7 +159,7 @@ def _collect_pending(node: Node, oldest: int) -> list[Node]:
 
 
 def _has_nan(node: Node) -> bool:
-    """Return whether a node has a NaN, computing the node if pending. False for a traced node."""
+    """Return whether a node has a NaN, after computing the node if pending. Return False for a traced node."""
     if node.is_traced or not (node.dtype.is_float or node.dtype.is_complex):
         return False
     realize(node)
@@ -165,7 +168,7 @@ def _has_nan(node: Node) -> bool:
 
 
 def _find_user_line() -> _Line:
-    """Return the current line of the user's program."""
+    """Return the current line of the user's program, the innermost call outside of this package, or None if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -173,6 +176,7 @@ def _find_user_line() -> _Line:
 
 
 def _describe_line(line: _Line) -> str:
+    """Return the text for a line in an error: the file, the line number and the source, if known."""
     if line is None:
         return "an unknown line"
     import linecache

@@ -60,7 +60,11 @@ _PLAIN_TYPES = frozenset((Tensor, float, int, bool))
 
 
 def _call_numpy_function(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the result of NumPy's `function` on arguments that contain tensors. Raise DTypeError if Tenxor has no such function."""
+    """Return the result of NumPy's `function` on arguments that contain tensors. Raise DTypeError if Tenxor has no such function.
+
+    The parameters are those of `__array_function__`; `types` are the types of the arguments that implement this protocol. If an argument
+    only NumPy can handle, such as an array of strings or an `out` that is an array, NumPy computes the result on the same memory.
+    """
     dispatch = _dispatches.get((function, len(args), *kwargs))
     if dispatch is not None:
         values = (*args, *kwargs.values())
@@ -135,9 +139,10 @@ def _parameters(function: Callable[..., Any]) -> _Parameters | None:
 def _call_tenxor_function(
     name: str, ours: Callable[..., Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call our function with the arguments given to NumPy's `function`, matched by NumPy's signature. `name` is for errors.
+    """Return `ours`, our function, of the arguments `args` and `kwargs` of NumPy's `function`, matched by NumPy's signature.
 
-    Record the dispatch if it depends on no value. Cast to `dtype` and write into `out` if our function does not take these itself.
+    Record the dispatch if it depends on no value. Cast to `dtype` and write into `out` if our function does not take these itself. Raise
+    ArgumentError, which begins with `name`, for an argument that our function does not take.
     """
     numpy_parameters, our_parameters = _parameters(function), _parameters(ours)
     if numpy_parameters is None or our_parameters is None or our_parameters.has_var_args:

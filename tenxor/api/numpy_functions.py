@@ -35,7 +35,7 @@ def _register(function: _Function) -> _Function:
 
 
 def _create_like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
-    """Return the result of NumPy's `NAME_like(a, *value, dtype=dtype, shape=shape)`, where NAME is `name`: "empty", "zeros", "ones", "full".
+    """Return a new tensor, as NumPy's `NAME_like(a, *value, dtype=dtype, shape=shape)`; `name` is "empty", "zeros", "ones" or "full".
 
     None stands for the dtype or the shape of `a`. `value` is the fill value for "full", otherwise empty.
     """

@@ -147,9 +147,10 @@ def _to_pairs(name: str, value: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 
 def _constant_border(x: Tensor, name: str, value: Any) -> _Border:
-    """Return a function from an axis and an end (0 or 1) to the constant for the border there.
+    """Return a function from an axis and an end (0 before, 1 after) to the constant for the border there.
 
-    `value` is a number, a pair or a pair for each axis. Tensors on the tape stay tensors.
+    `value`, the value of the argument `name`, is a number, a pair, or a pair for each axis of `x`. Tensors on the tape stay tensors.
+    Raise ArgumentError for anything but numbers.
     """
     if is_on_tape(*[t for t in list_leaves(value) if isinstance(t, Tensor)]):
         both = asarray(value).astype(x.dtype, copy=False).expand((x.ndim, 2))
@@ -162,7 +163,7 @@ def _constant_border(x: Tensor, name: str, value: Any) -> _Border:
 
 
 def _element_border(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
-    """Return a function from an axis and an end (0 or 1) to the border there, a view of elements of `x` selected by `mode`.
+    """Return a function from an axis and an end (0 before, 1 after) to the border there, a view of elements of `x` selected by `mode`.
 
     `widths` are the widths before and after, for each axis. Borders of an axis include the borders of earlier axes.
     """
@@ -204,9 +205,9 @@ _INDEX_MAPS: dict[str, Callable[[IntArray, int], IntArray]] = {
 
 
 def _check_elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> None:
-    """Raise ShapeError for an axis of size 0 with a border to fill, in a `mode` that fills borders from elements.
+    """Raise ShapeError for an axis of `x` of size 0 with a border to fill. Call this for a `mode` that fills borders from elements.
 
-    `widths` are the widths before and after, for each axis.
+    `widths` are the widths before and after, for each axis. `mode` is for the message.
     """
     for axis, (size, ends) in enumerate(zip(x.shape, widths, strict=True)):
         if size == 0 and any(ends):
@@ -236,9 +237,10 @@ def _check_mode(mode: Any, **values: Any) -> None:
 
 
 def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
-    """Pad axis by axis with borders computed from the elements. The borders of later axes include the borders of earlier ones.
+    """Return `x` padded axis by axis with borders computed from the elements, as a new tensor.
 
-    `widths` are the widths before and after, for each axis. `end_values` and `stat_length` are as in `pad`.
+    The borders of later axes include the borders of earlier ones. `widths` are the widths before and after, for each axis. The modes
+    "reflect" and "symmetric" stand for reflection with `reflect_type` "odd". `end_values` and `stat_length` are as in `pad`.
     """
     ends, lengths = _constant_border(x, "end_values", end_values), _stat_lengths(x, mode, stat_length)
     for axis, (width_before, width_after) in enumerate(widths):
@@ -258,7 +260,7 @@ def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_value
 
 
 def _stat_lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
-    """Return, for each axis, the numbers of elements at both ends for the statistic; the size of the axis if `stat_length` is None.
+    """Return, for each axis of `x`, the numbers of elements at both ends for the statistic; the size of the axis if `stat_length` is None.
 
     Raise ArgumentError for invalid numbers, and for 0 unless `mode` and dtype allow NaN.
     """
@@ -298,9 +300,9 @@ def _make_ramp(x: Tensor, axis: int, width: int, outer_value: Any, end: int) -> 
 
 
 def _make_statistic(x: Tensor, axis: int, width: int, mode: str, length: int, end: int) -> Tensor:
-    """Return `width` copies of the statistic `mode` of the `length` elements next to an end: the first if `end` is 0, the last if 1.
+    """Return `width` copies of the statistic `mode` of the `length` elements of `x` next to an end of `axis`.
 
-    Of no elements the mean and the median are NaN.
+    The elements are the first if `end` is 0, and the last if 1. Of no elements the statistic is NaN. Means of integers are rounded.
     """
     length = min(length, x.shape[axis])
     shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
@@ -315,7 +317,7 @@ def _make_statistic(x: Tensor, axis: int, width: int, mode: str, length: int, en
 
 
 def _reflect_odd(x: Tensor, axis: int, width_before: int, width_after: int, with_edge: bool) -> Tensor:
-    """Pad one axis by point reflection at the end elements, `2 * edge - mirrored`, in as many rounds as the widths need.
+    """Return `x` with one axis padded by point reflection at the end elements, `2 * edge - mirrored`, in as many rounds as the widths need.
 
     With `with_edge` (mode "symmetric"), the mirrored elements begin with the end element, otherwise with its neighbour.
     """
@@ -340,6 +342,7 @@ def _reflect_odd(x: Tensor, axis: int, width_before: int, width_after: int, with
 
 
 def _median(x: Tensor, axis: int) -> Tensor:
+    """Return the medians of `x` along `axis`, which stays with size 1."""
     from .quantiles import median
 
     return median(x, axis, keepdims=True)

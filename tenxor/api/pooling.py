@@ -322,7 +322,10 @@ class _Windows:
         return flat_indices
 
     def view_windows(self, x: Any, padding_value: Any) -> Any:
-        """Return the view of all windows of `x`, padded with `padding_value`: the spatial axes count windows, and new last axes elements."""
+        """Return the view of all windows of `x`, padded with `padding_value`.
+
+        The spatial axes count windows; new last axes, one for each, count the elements of a window.
+        """
         x = pad_for_windows(x, self.counts, self.pad_before, self.extent, self.stride, padding_value)
         return x._view(window_layout(x.layout, self.kernel, self.stride, self.dilation))
 

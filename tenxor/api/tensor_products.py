@@ -349,12 +349,8 @@ def einsum_path(subscripts: str | Operand, /, *operands: Operand, optimize: bool
 
     Parameters
     ----------
-    subscripts : str
-        The axes of the operands and of the result, as in `einsum`.
-    *operands : Tensor
-        The operands of `einsum`; only their shapes matter.
-    optimize : bool, str or Sequence, default True
-        The search strategy, or the order itself, as in `einsum`.
+    subscripts, *operands, optimize
+        As in `einsum`. Of the operands only shapes and layouts matter.
 
     Returns
     -------

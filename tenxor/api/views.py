@@ -101,7 +101,7 @@ def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) ->
 
 
 def matrix_transpose(x: Operand, /) -> Tensor:
-    """Return a view with the last two axes swapped. Raise AxisError if there are fewer.
+    """Return a view of `x` with the last two axes swapped. Raise AxisError if there are fewer.
 
     Examples
     --------
@@ -141,7 +141,7 @@ movedim = moveaxis
 
 
 def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
-    """Return a view with two axes swapped. Raise AxisError for a missing axis.
+    """Return a view of `x` with the axes `axis1` and `axis2` swapped. Raise AxisError if one does not exist.
 
     Examples
     --------
@@ -213,7 +213,9 @@ def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy
 
 
 def ravel(x: Operand, /, order: str = "C") -> Tensor:
-    """Return a view with one axis, in row-major order, or in column-major order with `order="F"`, as in `reshape`.
+    """Return a view of `x` with one axis, in row-major order, or in column-major order with `order="F"`, as in `reshape`.
+
+    Unlike NumPy's `ravel`, this never copies. Raise ArgumentError for another `order` than "C", "F" and "A".
 
     Examples
     --------
@@ -332,7 +334,9 @@ def expand_dims(x: Operand, /, axis: int | tuple[int, ...] = 0, *, dim: int | No
 
 @argument_aliases
 def unsqueeze(x: Operand, /, dim: int) -> Tensor:
-    """Return a view with a new axis of size 1 at position `dim` of the result, as `expand_dims` does.
+    """Return a view of `x` with a new axis of size 1 at position `dim` of the result, as `expand_dims` does.
+
+    Raise AxisError for an invalid position.
 
     Examples
     --------
@@ -399,7 +403,7 @@ def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
-    """Return views of all the tensors, broadcast to their common shape. Raise ShapeError if they have none.
+    """Return a tuple of views of all the tensors `arrays`, broadcast to their common shape. Raise ShapeError if they have none.
 
     Examples
     --------
@@ -424,7 +428,7 @@ def diagonal(x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, 
     offset : int, default 0
         The view has the elements whose index along `axis2` is that along `axis1` plus `offset`.
     axis1, axis2 : int, default 0 and 1
-        PyTorch's `dim1` and `dim2` are aliases.
+        The axes of the matrices whose diagonals are taken. PyTorch's `dim1` and `dim2` are aliases.
 
     Raises
     ------
