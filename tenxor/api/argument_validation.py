@@ -54,7 +54,7 @@ def _is_sequence(x: Any) -> bool:
 
 
 def _sequence_of(predicate: Callable[[Any], object]) -> Callable[[Any], bool]:
-    """Return a predicate that tells whether its argument is a sequence in which `predicate` holds for each element.
+    """Return a predicate for values: true for a sequence of elements for which `predicate` holds.
 
     The predicate raises an error where `predicate` does.
     """
@@ -129,7 +129,7 @@ def describe_with_type(value: Any) -> str:
 
 
 def validate_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a wrapper of `function` that validates the arguments first. It raises ArgumentError for a value unsuited to its annotation."""
+    """Return a wrapper of `function` that first raises ArgumentError for an argument unsuited to the annotation of its parameter."""
 
     @wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> T:

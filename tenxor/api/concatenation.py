@@ -323,7 +323,7 @@ def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[
 def _make_readable(operands: list[Any]) -> list[Piece]:
     """Return the operands as tensors, except for NumPy arrays that can be read without conversion (`are_arrays`).
 
-    If all are such arrays, the result is `operands` itself.
+    If no operand needs conversion, the result is `operands` itself.
     """
     return operands if are_arrays(operands) else [a if are_arrays([a]) else asarray(a) for a in operands]
 

@@ -394,7 +394,7 @@ def _run_phases(op: str, x: Any, weight: Any, bias: Any, phases: list[list[_Phas
 def _operand_dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
     """Return the dtype to which `x`, `weight` and `bias` (unless None) promote.
 
-    Raise DTypeError, which begins with `op`, if they do not promote, or if `x` and `weight` promote to bool.
+    Raise DTypeError, beginning with `op`, if they do not promote, or if `x` and `weight` promote to bool.
     """
     dtype = contraction_dtype(op, x, weight)
     if dtype.kind == "bool":

@@ -114,7 +114,7 @@ def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Tensor
 def _write_both(op: str, out: Any, results: TensorPair, mask: Any = None) -> TensorPair:
     """Return the two results, or the items of the pair `out` into which they are written. An item None stands for the result itself.
 
-    `mask`, a bool tensor or None, restricts the writes to elements where the mask is true. Raise ArgumentError, which begins with `op`, for
+    `mask`, a bool tensor or None, restricts the writes to elements where the mask is true. Raise ArgumentError, beginning with `op`, for
     an `out` that is no pair, and for a mask without `out`.
     """
     if out is None:

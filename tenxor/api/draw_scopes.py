@@ -76,7 +76,7 @@ class DrawScope:
             self.enclosing_scope.note_seeding(generator, is_fixed)
 
     def close(self) -> None:
-        """End the scope. A subclass undoes its changes to generators here; this class has none."""
+        """End the scope. Subclasses undo changes to generators here; this class does nothing."""
 
 
 _current_scope: ContextVar[DrawScope | None] = ContextVar("draws", default=None)
@@ -128,7 +128,7 @@ class RecordingScope(DrawScope):
 
 
 class _RestoringScope(DrawScope):
-    """A scope that, when it closes, restores the states of the generators that were seeded inside."""
+    """A scope that restores the states of the generators seeded inside when the scope closes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class _RestoringScope(DrawScope):
 class _ReplayingScope(_RestoringScope):
     """A scope that returns the draws `draws` of a recorded call in order, independent of the states of the generators.
 
-    A draw beyond them raises DerivativeError, which begins with `op`.
+    A draw beyond them raises DerivativeError, beginning with `op`.
     """
 
     def __init__(self, op: str, draws: Sequence[Draw]) -> None:
@@ -283,11 +283,11 @@ class StepScope(_RestoringScope):
         return tensors
 
     def release_reserved(self) -> None:
-        """Give back to the generators all draws that `reserve_steps` took, last first."""
+        """Give the draws taken by `reserve_steps` back to the generators, last first."""
         while self.reserved:
             DrawScope.release(self, *self.reserved.pop())
 
 
 def _scalar_tensor(node: Node) -> Tensor:
-    """Return a 0-d tensor of `node`, which has one element."""
+    """Return `node`, a node of a single element, as a 0-d tensor."""
     return Tensor(Storage(node), Layout.contiguous(()), node.dtype)

@@ -62,7 +62,7 @@ def parse_subscripts(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
 def _split_letters(prefix: str, term: str) -> list[str]:
     """Return `term`, the subscripts of one operand, as a list of letters and at most one `ELLIPSIS`.
 
-    Raise ArgumentError, which begins with `prefix`, for anything else in `term`.
+    Raise ArgumentError, beginning with `prefix`, for anything else in `term`.
     """
     letters_before, dots, letters_after = term.partition(ELLIPSIS)
     for letter in letters_before + letters_after:

@@ -138,7 +138,7 @@ def space_evenly(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool)
     """Return `num` evenly spaced numbers from the elements of `start` to the elements of `stop`, along a new first axis, and the distances.
 
     The result is a pair of tensors. `stop` is included if `endpoint`. Without a second number, `stop` included, the distances are NaN.
-    Raise ArgumentError, which begins with `op`, for a negative `num`.
+    Raise ArgumentError, beginning with `op`, for a negative `num`.
     """
     count = validate_int(op, "num", num)
     if count < 0:

@@ -114,7 +114,7 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
 def _check_weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
     """Return the weights as float64 or complex, or None for None.
 
-    Raise ShapeError, which begins with `op`, unless they have `shape`, with a weight for each element.
+    Raise ShapeError, beginning with `op`, unless they have `shape`, with a weight for each element.
     """
     if weights is None:
         return None
@@ -468,7 +468,7 @@ def _find_edges(op: str, x: Tensor, bins: Any, bin_range: Any) -> tuple[Tensor, 
 def _count_by_rule(op: str, x: Tensor, rule: str, bin_range: Any) -> int:
     """Return the number of bins chosen by NumPy's rule `rule`, such as "auto", for the elements of `x` within `bin_range` (None: all).
 
-    Raise ArgumentError, which begins with `op`, for an unknown rule, and for a range without finite limits.
+    Raise ArgumentError, beginning with `op`, for an unknown rule, and for a range without finite limits.
     """
     check_choice(op, "bins", rule, *BIN_RULES)
     elements = x.detach() if x.dtype.is_integer or x.dtype.is_float else x.detach().astype(uint8)
@@ -479,7 +479,7 @@ def _count_by_rule(op: str, x: Tensor, rule: str, bin_range: Any) -> int:
 
 
 def _check_bins(op: str, bins: Any) -> int:
-    """Return `bins`, a number of bins, as an int. Raise ArgumentError, which begins with `op`, below 1 and for anything but integers."""
+    """Return `bins`, a number of bins, as an int. Raise ArgumentError, beginning with `op`, below 1 and for anything but integers."""
     count = validate_int(op, "bins", bins)
     if count < 1:
         raise ArgumentError(f"{op}: {count} bins hold nothing; give 1 or more")
@@ -494,7 +494,7 @@ def _compute_dtype(dtype: DType) -> DType:
 def _find_limits(op: str, x: Tensor | Array, bin_range: Any) -> tuple[float, float]:
     """Return finite limits of the bins: `bin_range`, or for None the extremes of `x`, or 0 and 1 without elements.
 
-    Equal limits are moved apart by 1. Raise ArgumentError, which begins with `op`, if `bin_range` is no ascending pair of numbers, or if
+    Equal limits are moved apart by 1. Raise ArgumentError, beginning with `op`, if `bin_range` is no ascending pair of numbers, or if
     the limits are not finite.
     """
     if bin_range is not None:

@@ -133,8 +133,8 @@ def _abstract_results(
     `sizes` is as in `run_host_op`; `direct_call` may be None.
     """
     shapes, dtypes = infer_result_types(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
-    nodes = [Node(intern_recipe(DATA, shape, dtype), buffer=META_BUFFER) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type:
-    ignore[arg-type] results = tuple([Tensor._from_node(node) for node in nodes])
+    nodes = [Node(intern_recipe(DATA, shape, dtype), buffer=META_BUFFER) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type: ignore[arg-type]
+    results = tuple([Tensor._from_node(node) for node in nodes])
     if (observer := upcalls.host_call_observer) is not None:
         observer(operands, results, None, direct_call)
     return results

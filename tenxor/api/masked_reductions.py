@@ -57,7 +57,7 @@ def reduce_where(
 def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
     """Return the mask `where` as a bool tensor, broadcast to the shape of `x`.
 
-    Raise DTypeError, which begins with `op`, if the mask is not bool, and ShapeError if it does not broadcast to this shape.
+    Raise DTypeError, beginning with `op`, if the mask is not bool, and ShapeError if it does not broadcast to this shape.
     """
     mask = asarray(where)
     if mask.dtype.kind != "bool":

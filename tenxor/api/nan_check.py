@@ -143,7 +143,7 @@ def _check_node(node: Node, name: str, sources: Sequence[Node], line: _Line, of:
 
 
 def _collect_pending(node: Node, oldest: int) -> list[Node]:
-    """Return `node` and its pending operands, direct and indirect, that have a serial number above `oldest`; operands come first."""
+    """Return `node` and the pending operands, direct and indirect, with a serial number above `oldest`, operands first."""
     order: dict[Node, None] = {}
     stack = [(node, False)]
     while stack:

@@ -14,7 +14,7 @@ MAX_TREE_LEVELS = 100
 
 
 def list_leaves(tree: Any) -> list[Any]:
-    """Return the leaves of the nested lists, tuples and dicts `tree`, in order. None is no leaf; any other object is one."""
+    """Return the leaves of the nested lists, tuples and dicts `tree`, in order: the objects of further types, without None."""
     return list(_iterate_leaves(tree, 0))
 
 
@@ -69,7 +69,7 @@ def structure_key(tree: Any, level: int = 0) -> Any:
 
 
 def check_callable(op: str, function: Any) -> None:
-    """Raise ArgumentError, which begins with `op`, if `function` is not callable."""
+    """Raise ArgumentError, beginning with `op`, if `function` is not callable."""
     if not callable(function):
         raise ArgumentError(f"{op}: the function is {describe_value(function)}, which cannot be called")
 
@@ -85,7 +85,7 @@ def prefix_trace_errors(op: str) -> Iterator[None]:
 
 
 def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Raise ArgumentError, which begins with `op`, if the call `function(*args, **named)` does not fit the signature.
+    """Raise ArgumentError, beginning with `op`, if the call `function(*args, **named)` does not fit the signature.
 
     Do nothing if the signature is not known.
     """

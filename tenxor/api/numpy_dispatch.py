@@ -142,7 +142,7 @@ def _call_tenxor_function(
     """Return `ours`, our function, of the arguments `args` and `kwargs` of NumPy's `function`, matched by NumPy's signature.
 
     Record the dispatch if it depends on no value. Cast to `dtype` and write into `out` if our function does not take these itself. Raise
-    ArgumentError, which begins with `name`, for an argument that our function does not take.
+    ArgumentError, beginning with `name`, for an argument that our function does not take.
     """
     numpy_parameters, our_parameters = _parameters(function), _parameters(ours)
     if numpy_parameters is None or our_parameters is None or our_parameters.has_var_args:

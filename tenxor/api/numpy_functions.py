@@ -246,7 +246,7 @@ def _as_dtype(a: Any, dtype: Any) -> Tensor:
 
 
 def _replace_nan(a: Tensor, value: float) -> Tensor:
-    """Return `a` with NaN replaced by `value`, or `a` itself for integers and other dtypes that are no floats."""
+    """Return floats `a` with NaN replaced by `value`; return `a` itself for integers, bools and complex numbers."""
     replaced: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
     return replaced
 

@@ -269,7 +269,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
     """Return the quantiles of `x` over `axis`, with the axes of `q` first. `q` is an array of fractions from 0 to 1.
 
     If derivatives are recorded for the fractions, `q` is a tensor. `method` is a name as in `numpy.quantile`. `weights` (None: equal ones)
-    are for the method "inverted_cdf" alone. Raise the errors of `quantile`, which begin with `op`.
+    are for the method "inverted_cdf" alone. Raise the errors of `quantile`, beginning with `op`.
     """
     if not isinstance(method, str) or (method not in _CONTINUOUS_METHODS and method not in _STEPPED_METHODS):
         raise ArgumentError(
@@ -317,7 +317,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
 
 
 def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
-    """Raise ShapeError, which begins with `op`, if one of the axes `axes` of `x` has size 0."""
+    """Raise ShapeError, beginning with `op`, if one of the axes `axes` of `x` has size 0."""
     for a in axes:
         if x.shape[a] == 0:
             raise ShapeError(f"{op}: axis {a} of shape {x.shape} has size 0, and nothing has no {op}; give a tensor with elements there")

@@ -117,7 +117,7 @@ def _build_formula(op: str, node: Node, layout: Layout, formula_of: dict[Node, E
     """Return the formula for the element of `node` read through `layout`.
 
     `formula_of` maps nodes to formulas, at first the arguments, and is extended. A value outside `dependents`, independent of the
-    arguments, is added to `extras`, and becomes a further argument. Raise TraceError, which begins with `op`, for an operation that is not
+    arguments, is added to `extras`, and becomes a further argument. Raise TraceError, beginning with `op`, for an operation that is not
     elementwise on single elements.
     """
 

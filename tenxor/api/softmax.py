@@ -142,7 +142,7 @@ def detached_max(x: Any, axis: Axes) -> Any:
 def _to_float(op: str, x: Operand) -> tuple[Any, DType]:
     """Return `x` as a tensor in the dtype of the computation, and the dtype of the result.
 
-    Raise DTypeError, which begins with `op`, for complex dtypes, which have no order.
+    Raise DTypeError, beginning with `op`, for complex dtypes, which have no order.
     """
     t = asarray(x)
     result_dtype = t.dtype if t.dtype.is_float else DEFAULT_FLOAT

@@ -392,7 +392,7 @@ def einsum_path(subscripts: str | Operand, /, *operands: Operand, optimize: bool
 def _check_optimize(op: str, optimize: Any, count: int) -> OptimizeOption:
     """Return the valid `optimize` for `count` operands: True, False, "greedy", "optimal", or a tuple with the positions for each step.
 
-    A path of `einsum_path` becomes such a tuple. Raise ArgumentError, which begins with `op`, for an invalid value.
+    A path of `einsum_path` becomes such a tuple. Raise ArgumentError, beginning with `op`, for an invalid value.
     """
     if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path":
         remaining = count

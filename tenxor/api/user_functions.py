@@ -83,7 +83,7 @@ def _apply_traced(traced: TracedFunction, operands: Sequence[Tensor], shape: tup
 def _inline_constants(op: str, traced: TracedFunction) -> Expr:
     """Return the formula of `traced` with the numbers that the function reads from outside as constants.
 
-    The arguments of the formula are the state of a reduction and an element. Raise TraceError, which begins with `op`, if the function
+    The arguments of the formula are the state of a reduction and an element. Raise TraceError, beginning with `op`, if the function
     reads a tensor from outside.
     """
     args: list[Expr] = []
@@ -199,7 +199,7 @@ def _ordered_reduction(op: str, function: Function, t: Tensor, initial: Number |
     """Return the tensor to reduce, and the user's `function` of state and element as an ordered reduction.
 
     Without `initial`, the first element is the first state, so the tensor is `t` in the dtype of the state. With `initial`, the tensor is
-    `t` itself. Raise ArgumentError, which begins with `op`, if `initial` is no number, and TraceError if `function` cannot be traced.
+    `t` itself. Raise ArgumentError, beginning with `op`, if `initial` is no number, and TraceError if `function` cannot be traced.
     """
     if initial is not None and not isinstance(initial, (bool, int, float, complex)):
         raise ArgumentError(f"{op}: initial is a number, not {describe_value(initial)}")
