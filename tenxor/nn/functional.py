@@ -428,8 +428,8 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Return `input` divided by the root mean square over its last axes, times weight, as a new tensor.
 
-    The parameters and errors are as in `layer_norm`, without bias. `eps` is added to the mean square, by default the machine epsilon of the
-    dtype used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
+    `normalized_shape`, the dtypes and the errors are as in `layer_norm`. `eps` is added to the mean square, by default the machine epsilon
+    of the dtype used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
     shape = parse_ints("rms_norm", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)
@@ -471,7 +471,7 @@ def group_norm(
 
 
 def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None = None) -> None:
-    """Raise ShapeError unless the last axes of `input` have the normalised shape, and DTypeError for parameters of another dtype."""
+    """Raise ShapeError unless the last axes of `input` have `shape`, and DTypeError for `weight` or `bias` of an unsuitable dtype."""
     if input.shape[input.ndim - len(shape) :] != shape:
         raise ShapeError(f"{op}: input has shape {input.shape}; its last axes must be {shape}, the normalized_shape")
     check_dtypes(op, input, {"weight": weight, "bias": bias}, name="input", narrow=True)
@@ -484,9 +484,9 @@ def _normalize(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
 
 
 def center(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the deviations from the mean over `axes`, the mean, and the variance, corrected for rounding of the mean.
+    """Return the deviations of `x` from the mean over `axes`, the mean, and the variance, corrected for rounding of the mean.
 
-    They are computed in float32 at least, as squares of numbers above 256 overflow float16.
+    Reduced axes stay with size 1. The dtype is float32 at least, as squares of numbers above 256 overflow float16.
     """
     x = x.astype(x.dtype.compute_dtype, copy=False)
     mean = x.mean(axis=axes, keepdims=True)

@@ -93,7 +93,7 @@ class Module:
     _list_attribute: str | None = None  # a list whose items are named by number alone, as in PyTorch: "0.weight"
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """Compute the module's result. Subclasses must define this method."""
+        """Return the module's result for the arguments of a call. Subclasses must define this method; here it raises an error."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one, or use a module that has")
 
     if MYPY:
@@ -159,6 +159,7 @@ class Module:
         return (value for _, value in self._members() if isinstance(value, Module))
 
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the names and tensors of this module and all submodules, each tensor once, under its first name."""
         visited: set[int] = set()
         for prefix, module in self.named_modules():
             for name, value in module._members():
@@ -541,8 +542,7 @@ def _replace_tensors(
     replacement_by_id: Mapping[int, Tensor],
     replaced: list[tuple[Any, Any, Any]],
 ) -> None:
-    """Replace tensors held by `holder[key]`, also nested in containers, and append the replaced values to `replaced`, so that they can be
-    restored.
+    """Replace the tensors in `holder[key]`, called `name`, also in nested containers. Append (holder, key, old value) to `replaced`.
 
     `by_name` has the replacements by name, and `replacement_by_id` by the id of the replaced tensor, for tensors held under several names.
     """
@@ -566,6 +566,7 @@ def _replace_tensors(
 
 
 def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors and modules in `value`, also in nested containers, with names that begin with `name`."""
     if isinstance(value, (Tensor, Module)):
         yield name, value
     elif isinstance(value, dict):
@@ -577,7 +578,7 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _get_item(op: str, items: list[T], k: int) -> T:
-    """Return item `k` of a list of modules. Raise IndexOutOfRange if there is none."""
+    """Return item `k` of `items`, modules of an object of class `op`. Raise IndexOutOfRange if there is none."""
     check_argument(op, "the number of a module", k, "int")
     if not -len(items) <= k < len(items):
         raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")
@@ -585,8 +586,10 @@ def _get_item(op: str, items: list[T], k: int) -> T:
 
 
 def _list_names(names: list[str]) -> str:
+    """Return a text with the first three of `names`, and the number of further names, for a message."""
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _join_names(prefix: str, name: str) -> str:
+    """Return `prefix.name`, or `name` alone without a prefix."""
     return f"{prefix}.{name}" if prefix else name
