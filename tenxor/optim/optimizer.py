@@ -60,7 +60,7 @@ class Optimizer:
         Leaf tensors that require gradients; float or complex, of any shape. A dict is a group of parameters: it has such tensors as
         "params", and settings for them, for instance "lr".
     **numbers : float, tuple of float or bool
-        The settings of each group that does not have its own.
+        The settings of the groups, unless a group overrides them.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Optimizer:
         return settings
 
     def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
-        """Raise ArgumentError for invalid settings of a group."""
+        """Raise ArgumentError, beginning with `op`, for invalid settings in `group`, a dict of settings. Missing settings are allowed."""
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check_argument(op, key, group[key], kinds[key])
@@ -138,7 +138,7 @@ class Optimizer:
                 watch.grad = None
 
     def step(self) -> None:
-        """Update the parameters that have a gradient, in place."""
+        """Update the parameters that have a gradient, in place, and compute the new values now. Other parameters stay."""
         self.steps += 1
         watches = [get_handler(t.storage) for t in self.parameters]
         waiting = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
@@ -162,9 +162,9 @@ class Optimizer:
         realize(*[t.storage.node for t in (*self.parameters, *state_tensors)])
 
     def _apply_updates(self, moves: Sequence[_ParameterUpdate]) -> None:
-        """Update parameters that share no memory. The nodes of the updates follow from the layouts of their inputs, so they are recorded
-        once and replayed.
-        """
+        """Carry out `moves`, updates of parameters that share no memory. The new values may stay pending.
+
+        The nodes of the updates follow from the layouts of the inputs, so they are recorded once and replayed."""
         inputs: list[Node | Scalar] = []
         key: list[object] = [type(self)]
         # For a group, dtype and count of updates: the slice of `inputs` with the settings, and the names of the state tensors.
@@ -203,17 +203,17 @@ class Optimizer:
             _replace_content(t, new_value)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of the state tensors of each parameter, which start at 0."""
+        """Return the names of the state tensors of each parameter in `group`. The tensors start at 0."""
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """Return the scalars for update number `count`. A cached update is valid for scalars with zeros at the same positions."""
+        """Return the scalars of update `count`, from 1 on, for `group`. A recorded update serves scalars with zeros at the same positions."""
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
-        """Return the new value of a parameter, and of each of the state tensors in `states`: new nodes, computed from these arguments
-        alone.
-        """
+        """Return the new value of a parameter `x`, and the new value of each of the state tensors `states`, as pending nodes.
+
+        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`."""
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
     def state_dict(self) -> dict[str, Any]:
@@ -303,19 +303,19 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 @register("operations of optimizers", "the operation of an update, by name and dtype")
 @cache
 def _formula_op(name: str, dtype: DType) -> Op:
-    """Return a formula as an operation on operands of a dtype."""
+    """Return the formula `name` of `_FORMULAS` as an operation on operands of `dtype`."""
     formula = _FORMULAS[name]
     dtypes = (dtype,) * formula.__code__.co_argcount
     return make_custom_op(name, formula(*map(Arg, range(len(dtypes)), dtypes)), dtypes)
 
 
 def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
-    """Apply a formula to tensors and numbers."""
+    """Return the pending result of the formula `name` for `operands`, tensors and numbers, in the dtype of the first."""
     return apply_op(_formula_op(name, operands[0].dtype), operands, operands[0].dtype)
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
-    """Create the state tensor `name` of a parameter, filled with 0."""
+    """Add the state tensor `name` of the parameter `like`, filled with 0, to the dict `state`, and return the tensor."""
     state[name] = tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
     return tensor
 
@@ -592,7 +592,7 @@ def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
 
 
 def _collect_gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
-    """Return the gradients of the parameters, leaving out parameters without a gradient."""
+    """Return the gradients of `params`, leaving out tensors without one. Raise ArgumentError, beginning with `op`, for other objects."""
     tensors = list(params)
     for k, t in enumerate(tensors):
         check_argument(op, f"parameter {k}", t, "Tensor")
