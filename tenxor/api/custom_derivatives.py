@@ -211,8 +211,9 @@ def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[st
 
 
 def _snapshot(x: Any) -> Any:
-    """Return a tensor with the present content and tape node of `x`, in memory that is not externally shared. An `x` that is no tensor is
-    returned unchanged.
+    """Return a new tensor with the present content and tape node of `x`, in memory that is not externally shared.
+
+    An `x` that is no tensor is returned unchanged.
     """
     if not isinstance(x, Tensor):
         return x
@@ -226,6 +227,7 @@ def _copy_if_overlapping(x: Any) -> Any:
 
 
 def _detach(x: Any) -> Any:
+    """Return a tensor `x` without derivatives (`detach`), and any other `x` unchanged."""
     return x.detach() if isinstance(x, Tensor) else x
 
 

@@ -425,8 +425,9 @@ class _DerivativeScope:
         tape_mode.set(self._previous_tracking)
 
     def _make_leaf(self, x: Any) -> Tensor:
-        """Return a new tensor on a new leaf, with the elements of the argument `x`. Raise DTypeError if no derivative with respect to `x`
-        exists.
+        """Return a new tensor on a new leaf of the tape, with the elements of the argument `x`, and append both to the lists of leaves.
+
+        Raise DTypeError for a dtype without derivatives.
         """
         t = asarray(float(x) if type(x) is int else x)
         if not is_smooth(t.dtype):
@@ -477,7 +478,7 @@ class _DerivativeScope:
 
 
 def _convert_like(op: str, role: str, x: Any, t: Tensor) -> NodeView:
-    """Return the user's cotangent or tangent `x` of `t`, in the dtype of `t`. Raise ShapeError if the shapes differ.
+    """Return the user's cotangent or tangent `x` of `t`, in the dtype of `t`. Raise ShapeError, beginning with `op`, if the shapes differ.
 
     `role`, "cotangent" or "tangent", is for the message.
     """
@@ -535,7 +536,8 @@ def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequ
 
 
 def _is_reverse_mode(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
-    """Return whether a Jacobian is computed in reverse mode: as `mode` says, as complex numbers require, or with the fewer passes.
+    """Return whether the Jacobian of `results` by `leaves` is computed in reverse mode: as `mode` says, as complex numbers require, or
+    with the fewer passes.
 
     `mode` is "reverse", "forward" or None for a free choice. Raise DTypeError if `mode` contradicts the dtypes.
     """

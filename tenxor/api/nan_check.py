@@ -60,9 +60,9 @@ def check_nan() -> Iterator[None]:
 
 
 class _NanChecker:
-    """The observer of `check_nan` (`NodeObserver`): computes each new node, and raises NotANumber for the first node with a NaN but without
-    NaN in the operands.
+    """The observer of nodes for `check_nan` (`NodeObserver`). It computes each new node when the node is made.
 
+    The methods raise NotANumber for a node with NaN whose operands have no NaN.
     Pending operands are checked, too, if they were created since the context was opened, after the node number `oldest`.
     """
 
@@ -78,8 +78,9 @@ class _NanChecker:
         self._check(node, _find_user_line(), tape_node)
 
     def observe_batch(self, batch: Node, node: Node) -> None:
-        """Check `batch`, which belongs to the line of `node`, the traced node of a batch element. A node without a line belongs to
-        an operation checked as a whole.
+        """Check `batch`, which belongs to the line of `node`, the traced node of a batch element.
+
+        Do nothing for a node without a line: it belongs to an operation checked as a whole.
         """
         line_and_tape_node = _traced_lines.get(ref(node))
         if line_and_tape_node is not None:

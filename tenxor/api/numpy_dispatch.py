@@ -95,7 +95,7 @@ def _call_numpy_function(function: Callable[..., Any], types: Any, args: tuple[A
 
 
 def _is_plain(x: Any) -> bool:
-    """Return whether an argument is a tensor, a number or a string, or a list or tuple of tensors and numbers.
+    """Return whether the argument `x` is a tensor, a number or a string, or a list or tuple of tensors and numbers.
 
     A recorded dispatch is valid only for such arguments: they contain no NumPy array, and no value among them changes the dispatch.
     """
@@ -106,15 +106,16 @@ def _is_plain(x: Any) -> bool:
 
 
 def _contains_objects(x: Any) -> bool:
-    """Return whether an argument is, or contains, a NumPy array or scalar of strings, times or objects. NumPy then computes everything."""
+    """Return whether `x` is a NumPy array or scalar of strings, times or objects, or contains one. NumPy must then compute the result."""
     if isinstance(x, (list, tuple)):
         return any(map(_contains_objects, x))
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "OSUMmV" and x.dtype.name != "bfloat16"
 
 
 class _Parameters:
-    """The parameters of a function: positional-only ones (`positional_names`), the rest (`keyword_names`), and whether it has `*args` and
-    `**kwargs`.
+    """The parameters of `function`: the names of positional-only parameters (`positional_names`) and of all others (`keyword_names`).
+
+    `has_var_args` and `has_var_keywords` tell whether the function takes `*args` and `**kwargs`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -97,6 +97,7 @@ NUMPY_FUNCTIONS.update(
 
 @_register
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Write `src`, broadcast, into `dst` in place, where the mask `where` is true. Raise DTypeError if `casting` forbids the cast."""
     source = asarray(src)
     if casting != "same_kind" and not tx.can_cast(source.dtype, dst.dtype, casting):  # `_write_result` checks only "same_kind"
         raise DTypeError(f"np.copyto: casting={casting!r} does not allow {source.dtype} to {dst.dtype}; use casting='unsafe'")
@@ -106,11 +107,12 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 @_register
 def where(condition: Any, *values: Any) -> Any:
+    """Return elements chosen by `condition` from a pair of values, or without values the indices of the true elements (`tx.where`)."""
     return tx.where(condition, *values) if values else tx.nonzero(asarray(condition))
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
-    """Return a view of `m` turned by 90 degrees `turns` times, 0 to 3, from the first of `axes` towards the second.
+    """Return a view of `m`, turned by 90 degrees `turns` times (0 to 3) from the first of `axes` to the second; for 0, return `m`.
 
     Raise AxisError if an axis does not exist, or if both are equal.
     """
@@ -137,6 +139,7 @@ def _indices_along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...
 
 @_register
 def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
+    """Return the slices of `a` along `axis` at which the 1-D `condition` is true, as a new tensor. None flattens `a` first."""
     a = asarray(a)
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
     selected: Tensor = tx.take(a, tx.nonzero(asarray(condition))[0], axis=axis)
@@ -145,6 +148,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 
 @_register
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+    """Return a new tensor: `arr` without the slices along `axis` selected by `obj`, an index, slice, list or mask. None flattens `arr`."""
     arr = asarray(arr)
     arr, axis = (arr.ravel(), 0) if axis is None else (arr, normalize_axis("np.delete", axis, arr.ndim))
     keep_mask = tx.ones(arr.shape[axis], dtype=bool)
@@ -252,7 +256,7 @@ def _replace_nan(a: Tensor, value: float) -> Tensor:
 
 
 def _nan_extreme(reduce: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **options: Any) -> Tensor:
-    """Return the maximum or minimum over `axis` without NaN; `reduce` is `tx.max` or `tx.min`, and `worst` its identity, -inf or inf.
+    """Return the maximum or minimum of `a` over `axis` without NaN; `reduce` is `tx.max` or `tx.min`, with the identity `worst`, ±inf.
 
     The result is NaN where all elements are NaN, unless the `options` of `reduce` have "initial".
     """
@@ -265,6 +269,11 @@ def _nan_extreme(reduce: Callable[..., Tensor], a: Tensor, worst: float, axis: A
 
 @_register
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    """Return the mean of `a` over `axis`, weighted by `weights`, as a new tensor.
+
+    With `returned`, return a pair of the mean and the sum of the weights, of one shape. `weights` has the shape of `a`, or the axes in
+    `axis`. Raise ShapeError for another shape.
+    """
     a = asarray(a)
     axes = normalize_axes("np.average", axis, a.ndim)
     if weights is None:
@@ -287,6 +296,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 @_register
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """Return the integral of `y` along `axis` by the trapezoidal rule, at the coordinates `x`, or for None at points `dx` apart."""
     y = tx.moveaxis(asarray(y), axis, -1)
     step = dx
     if x is not None:
@@ -308,6 +318,10 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Tensor:
+    """Return the covariance matrix of the variables in `m` and `y`: rows, or columns unless `rowvar`. For a single variable it is 0-d.
+
+    `ddof` overrides `bias`. `fweights` count observations, and `aweights` weigh them. Raise errors for invalid weights (`_check_weights`).
+    """
     variables = [asarray(x) for x in (m, y) if x is not None]
     dtype = tx.result_type(*variables, tx.float64) if dtype is None else dtype
     rows = [tx.atleast_2d(x.astype(dtype, copy=False)) for x in variables]
@@ -355,6 +369,7 @@ def _covariance(deviations: Tensor, weighted: Tensor, divisor: Any) -> Tensor:
 
 @_register
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
+    """Return the correlation matrix of the variables in `x` and `y`: rows, or columns unless `rowvar`. For a single variable it is 0-d."""
     covariances = cov(x, y, rowvar, dtype=dtype)
     if covariances.ndim == 0:
         return covariances / covariances
@@ -399,6 +414,7 @@ def _kron(a: Tensor, b: Tensor) -> Tensor:
 
 @_register
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    """Return the convolution of two 1-D tensors as a new tensor. Raise ShapeError for other shapes, ArgumentError for an unknown `mode`."""
     a, v = asarray(a), asarray(v)
     mode = check_choice("np.convolve", "mode", mode, "full", "same", "valid")
     if a.ndim != 1 or v.ndim != 1 or not (a.size and v.size):
@@ -477,6 +493,10 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,  # results are always sorted
 ) -> Any:
+    """Return the distinct elements of `ar` in ascending order, or the distinct slices along `axis`, as a new tensor.
+
+    With flags, return a tuple: also the first indices, the inverse and the counts, in this order.
+    """
     fields = (
         unique_along(asarray(ar), normalize_axis("np.unique", axis, asarray(ar).ndim))
         if axis is not None

@@ -219,8 +219,9 @@ class GCN(Module):
 
 
 class GATv2(Module):
-    """Graph attention with `num_heads` heads: each node takes a weighted mean over its neighbours and itself, with weights softmax(a .
-    leaky_relu(W_source x_j + W_target x_i)).
+    """Graph attention with `num_heads` heads: each node takes a weighted mean over its neighbours and itself.
+
+    The weights of node `i` are the softmax over `j` of `a . leaky_relu(W_source x_j + W_target x_i)`.
 
     `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features). It returns (N, num_heads * out_features) if the heads are
     `joined`, else their mean, (N, out_features).

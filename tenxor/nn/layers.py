@@ -298,8 +298,7 @@ class Dropout(Layer):
 
 
 class Embedding(Module):
-    """A table of vectors, looked up by integer indices: from indices of any shape to the shape of the indices, followed by
-    `embedding_dim`.
+    """A table of vectors, looked up by integer indices of any shape; the result has this shape, followed by `embedding_dim`.
 
     A call returns a new tensor of the dtype of the table, the attribute `weight`, (num_embeddings, embedding_dim). The table is initially
     normal with mean 0 and variance 1. Negative indices count from the end.

@@ -386,8 +386,9 @@ else:
 
 
 class Sequential(Layer):
-    """Modules or functions, applied in order, each to the result of the one before. Their tensors have PyTorch's names, such as
-    `0.weight`.
+    """Modules or functions, applied in order, each to the result of the previous one.
+
+    The tensors of the modules have PyTorch's names, such as `0.weight`.
 
     Parameters
     ----------
@@ -481,8 +482,7 @@ class ModuleList(Module):
 
 @validate_arguments
 def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
-    """Return the result of a module with tensors replaced by name. So the module becomes a function of the parameters, for `tx.grad` and
-    `tx.hessian`.
+    """Return the result of a module with tensors replaced by name: a function of the parameters, for `tx.grad` and `tx.hessian`.
 
     A tensor held under several names, such as tied weights, is replaced under every name. The module is restored afterwards.
 

@@ -39,9 +39,7 @@ _NONNEGATIVE_SETTINGS = {"lr", "momentum", "weight_decay", "eps"}  # settings of
 
 
 class _ParameterUpdate(NamedTuple):
-    """The update of a parameter: the parameter, the gradient, the optimiser state, the settings of the group, and the number of the update
-    for this parameter.
-    """
+    """The update of a parameter `x`: gradient, state tensors by name, settings of the group, and number of the update, from 1 on."""
 
     x: Tensor
     gradient: Storage
@@ -108,9 +106,7 @@ class Optimizer:
         self.counts = [0 for _ in self.parameters]
 
     def _make_group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
-        """Return a parameter group with the common settings `numbers`, unless overridden in the group. Raise ArgumentError for invalid
-        settings.
-        """
+        """Return a new dict: `group` with the settings `numbers` for missing ones. Raise ArgumentError for invalid settings."""
         op = type(self).__name__
         check_argument(op, "each group", group, "Mapping")
         check_argument(op, 'what a group has as "params"', group.get("params"), "Iterable")
@@ -162,9 +158,7 @@ class Optimizer:
         realize(*[t.storage.node for t in (*self.parameters, *state_tensors)])
 
     def _apply_updates(self, moves: Sequence[_ParameterUpdate]) -> None:
-        """Carry out `moves`, updates of parameters that share no memory. The new values may stay pending.
-
-        The nodes of the updates follow from the layouts of the inputs, so they are recorded once and replayed."""
+        """Carry out `moves`, updates of parameters that share no memory; recorded once and replayed. New values may stay pending."""
         inputs: list[Node | Scalar] = []
         key: list[object] = [type(self)]
         # For a group, dtype and count of updates: the slice of `inputs` with the settings, and the names of the state tensors.
@@ -207,13 +201,14 @@ class Optimizer:
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """Return the scalars of update `count`, from 1 on, for `group`. A recorded update serves scalars with zeros at the same positions."""
+        """Return the scalars of update `count`, from 1 on, for `group`. A recorded update serves scalars with the same positions of 0."""
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
         """Return the new value of a parameter `x`, and the new value of each of the state tensors `states`, as pending nodes.
 
-        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`."""
+        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
     def state_dict(self) -> dict[str, Any]:
