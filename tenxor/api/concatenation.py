@@ -333,7 +333,7 @@ def _shapes(operands: Sequence[Piece]) -> list[Shape]:
 
 
 def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> None:
-    """Raise ShapeError unless `shapes` agree in every axis except `axis`, the joined axis; None allows no difference."""
+    """Raise ShapeError, beginning with `op`, unless `shapes` agree in every axis but `axis`, the joined axis; None allows no difference."""
     first_shape = shapes[0]
     for shape in dict.fromkeys(shapes):  # distinct shapes in order
         if len(shape) != len(first_shape):
@@ -382,7 +382,7 @@ def _arrange_roll(
 
 
 def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable[int]) -> dict[int, int]:
-    """Map each rolled axis, counted from the start, to the number of positions to move. Shifts of an axis named twice add up.
+    """Return a dict from each rolled axis of `x`, counted from the start, to its shift. Shifts of an axis named twice add up.
 
     `shift` is a shift for every axis, or one for each in `axis`. Raise ArgumentError for a different number of shifts.
     """
@@ -396,7 +396,7 @@ def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable
 
 
 def _is_lazy_roll(x: Tensor) -> bool:
-    """Return whether a tensor is rolled when its values are needed: it is large, and the offsets of each axis fit a table."""
+    """Return whether `x` is rolled when the values are needed: if `x` is large, off the tape, and the offsets of each axis fit a table."""
     return x.size * x.dtype.itemsize >= MIN_LAZY_ROLL_BYTES and max(x.shape) <= MAX_JOINED_ENTRIES and not is_join_on_tape([x])
 
 

@@ -497,7 +497,10 @@ def _to_tensor(x: NodeView | None, t: Tensor) -> Tensor:
 
 
 def _take_differentiated(op: str, result: Any) -> Any:
-    """Return the first item of `result`, a pair of value and auxiliary data (`has_aux`). Raise ArgumentError for anything but a pair."""
+    """Return the first item of `result`, a pair of value and auxiliary data (`has_aux`).
+
+    Raise ArgumentError, beginning with `op`, for anything but a pair.
+    """
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise ArgumentError(
             f"{op}: the function gave {describe_with_type(result)}; with has_aux it must return a pair: the value and the auxiliary data"
@@ -508,7 +511,7 @@ def _take_differentiated(op: str, result: Any) -> Any:
 def _result_tensors(op: str, value: Any) -> list[Tensor]:
     """Return the tensors in `value`, the nested result of a function, in order.
 
-    Raise DTypeError unless each is floating-point or complex.
+    Raise DTypeError, beginning with `op`, unless each leaf is a floating-point or complex tensor.
     """
     tensors = list_leaves(value)
     for t in tensors:
@@ -527,7 +530,10 @@ def _check_scalar(op: str, value: Any) -> None:
 
 
 def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:
-    """Return `argnums` as a sequence. Raise ArgumentError if it does not consist of integers, or if `function` is not callable."""
+    """Return `argnums`, an integer or several, as a tuple.
+
+    Raise ArgumentError, beginning with `op`, for anything but integers, and if `function` is not callable.
+    """
     check_callable(op, function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
     if not all(isinstance(k, int) for k in numbers):

@@ -100,7 +100,7 @@ def _check_tensor(op: str, t: Tensor) -> Tensor:
 
 
 def _heading(node: Node) -> str:
-    """Return the heading of a node in the text of `explain`."""
+    """Return the heading of `node`, a node to compute, in the text of `explain`: shape and dtype, or how a write stores it."""
     if is_write(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"

@@ -214,7 +214,8 @@ class _Extras:
 def trace_reduction_step(op: str, step: Function, initial: DType, element: DType) -> tuple[DType, TracedFunction]:
     """Return the dtype of a reduction's state, and the step traced for a state of this dtype and an element of dtype `element`.
 
-    Starting with `initial`, the state is widened until `step` keeps the dtype. Raise TraceError if this takes more than four rounds.
+    Starting with `initial`, the state is widened until `step(state, element)` keeps the dtype. Raise TraceError, beginning with `op`, if
+    this takes more than four rounds.
     """
     state = initial
     for _ in range(4):
