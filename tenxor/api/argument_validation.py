@@ -33,13 +33,13 @@ class ArgumentType(NamedTuple):
 
 
 def _is_integer(x: Any) -> bool:
-    """Return True for an integer; raise for anything else."""
+    """Return True for an integer `x`; raise TypeError for any other object."""
     index(x)
     return True
 
 
 def _is_number(x: Any) -> bool:
-    """Return whether `x` is a real number other than NaN; raise for most other types."""
+    """Return whether `x` is a real number other than NaN. Return False for an array with axes, and raise TypeError for other objects."""
     return getattr(x, "shape", ()) == () and not isnan(x)
 
 

@@ -306,10 +306,18 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
 
 
 def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
-    """Return a tuple of views that divide the first axis of `x`, as `split` does.
+    """Return a tuple of views that divide the first axis, as `split` does.
 
-    `sections` is the number of equal parts, or a Sequence[int] of indices to divide at. Raise AxisError if the axis does not exist, and
-    ShapeError if the axis does not divide into equal parts.
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        The number of equal parts, or ascending indices to divide at.
+
+    Raises
+    ------
+    AxisError, ShapeError
+        If the axis does not exist, or does not divide into equal parts.
 
     Examples
     --------
@@ -322,10 +330,18 @@ def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
 
 
 def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
-    """Return a tuple of views that divide the second axis of `x`, or the only axis if `x` is 1-D, as `split` does.
+    """Return a tuple of views that divide the second axis, or the only axis of a 1-D tensor, as `split` does.
 
-    `sections` is the number of equal parts, or a Sequence[int] of indices to divide at. Raise AxisError for a 0-d tensor, and ShapeError if
-    the axis does not divide into equal parts.
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        The number of equal parts, or ascending indices to divide at.
+
+    Raises
+    ------
+    AxisError, ShapeError
+        If `x` is 0-d, or if the axis does not divide into equal parts.
 
     Examples
     --------
@@ -339,10 +355,18 @@ def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
 
 
 def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
-    """Return a tuple of views that divide the third axis of `x`, as `split` does.
+    """Return a tuple of views that divide the third axis, as `split` does.
 
-    `sections` is the number of equal parts, or a Sequence[int] of indices to divide at. Raise AxisError if the axis does not exist, and
-    ShapeError if the axis does not divide into equal parts.
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        The number of equal parts, or ascending indices to divide at.
+
+    Raises
+    ------
+    AxisError, ShapeError
+        If the axis does not exist, or does not divide into equal parts.
 
     Examples
     --------

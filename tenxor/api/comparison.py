@@ -70,8 +70,24 @@ def _as_inexact(x: Any, other_operand: Any) -> Tensor:
 def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Return whether all elements are equal, or `abs(x1 - x2) <= atol + rtol * abs(x2)`, as a Python bool. (NumPy's `allclose`.)
 
-    `x1` and `x2` are tensors or numbers that broadcast. The tolerances `rtol`, `atol` and the flag `equal_nan` are as in `isclose`. Raise
-    the errors of `isclose`.
+    Parameters
+    ----------
+    x1, x2 : Tensor or number
+        Operands that broadcast. Integers are compared in float64.
+    rtol, atol : float, default 1e-5 and 1e-8
+        Relative and absolute tolerance.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    bool
+        True for no elements.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        As in `isclose`.
 
     Examples
     --------
@@ -85,7 +101,12 @@ def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8
 def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
     """Return whether `x1` and `x2` have the same shape and equal elements, in any dtypes, as a Python bool. (NumPy's `array_equal`.)
 
-    NaN equals NaN only with `equal_nan`, which is False by default. Other shapes give False, not an error.
+    Parameters
+    ----------
+    x1, x2 : Tensor or data for `tx.asarray`
+        Operands of any dtypes and shapes. Different shapes give False, not an error.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
 
     Examples
     --------
@@ -105,7 +126,10 @@ def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
 def array_equiv(x1: Operand, x2: Operand, /) -> bool:
     """Return whether `x1` and `x2` broadcast to a common shape and have equal elements there, as a Python bool. (NumPy's `array_equiv`.)
 
-    NaN equals nothing. Shapes that do not broadcast give False, not an error.
+    Parameters
+    ----------
+    x1, x2 : Tensor or data for `tx.asarray`
+        Operands of any dtypes. Shapes that do not broadcast give False, not an error. NaN equals nothing.
 
     Examples
     --------

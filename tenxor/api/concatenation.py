@@ -98,7 +98,7 @@ def _arrange_concat(
 ) -> Arrangement | None:
     """Return the layout of the result of `concat`, and the copy of each piece; None with `out` or `dtype`, which need casts.
 
-    The parameters are the parameters of `concat`.
+    `pieces` are the tensors to join. The further parameters are the parameters of `concat`.
     """
     if out is not None or dtype is not None:
         return None
@@ -113,7 +113,7 @@ def _arrange_stack(
 ) -> Arrangement | None:
     """Return the layout of the result of `stack`, and the copy of each piece; None with `out` or `dtype`, which need casts.
 
-    The parameters are the parameters of `stack`.
+    `pieces` are the tensors to join. The further parameters are the parameters of `stack`.
     """
     if out is not None or dtype is not None:
         return None
@@ -208,9 +208,9 @@ def _join_recorded(
 
 
 def _concat_operands(operands: list[Piece], types: set[type], axis: int | None) -> Tensor:
-    """Join `operands` along an existing axis, or flattened for None, without the fast path. Raise ShapeError if shapes do not fit.
+    """Return a new tensor of `operands` joined along an existing axis, or flattened and joined for None, without the fast path.
 
-    `types` is the set of the operands' types.
+    `types` is the set of the operands' types. Raise ShapeError if shapes do not fit.
     """
     operands = _make_readable(operands) if types == {np.ndarray} else operands
     shapes = _shapes(operands)
@@ -286,9 +286,9 @@ def _stack(arrays: Sequence[Operand], axis: int) -> Tensor:
 
 
 def _stack_operands(operands: list[Piece], types: set[type], axis: int) -> Tensor:
-    """Join `operands` along a new axis, without the fast path. Raise ShapeError if shapes differ.
+    """Return a new tensor of `operands` joined along a new axis at position `axis`, without the fast path.
 
-    `types` is the set of the operands' types.
+    `types` is the set of the operands' types. Raise ShapeError if shapes differ.
     """
     operands = _make_readable(operands) if types == {np.ndarray} else operands
     shapes = _shapes(operands)
@@ -305,8 +305,8 @@ def _stack_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
 def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
     """Return a list of the operands `arrays` of `op`, and the set of their types. Raise ArgumentError for no operands or no sequence.
 
-    If every operand is a NumPy array, the arrays stay arrays, to be read during the call or copied later. Otherwise each becomes a tensor,
-    or stays an array readable in place.
+    If every operand is a NumPy array, the arrays stay arrays, to be read during the call or copied later. Otherwise each operand becomes a
+    tensor, or stays an array if that can be read without conversion (`are_arrays`).
     """
     if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
@@ -349,7 +349,7 @@ def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> 
 
 
 def _join(op: str, operands: list[Piece], axis: int | None, shape: tuple[int, ...]) -> Tensor:
-    """Return a new tensor of shape `shape` with the operands joined along `axis` of the shape, or flattened and joined for None."""
+    """Return a new tensor of shape `shape` with the operands of `op` joined along `axis` of the shape, or flattened and joined for None."""
     dtype = result_type(*{p.dtype for p in operands})
     join = join_lazily if should_join_by_kernels(operands, prod(shape) * dtype.itemsize) else join_now
     return join(Tensor, op, operands, axis, shape, dtype)

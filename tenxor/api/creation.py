@@ -223,7 +223,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
 
 
 def _is_bfloat16(x: Any) -> bool:
-    """Return whether the dtype of another library's object is called bfloat16."""
+    """Return whether the dtype of `x`, an object of another library, is called bfloat16."""
     return str(getattr(x, "dtype", "")).endswith("bfloat16")
 
 

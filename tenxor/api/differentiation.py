@@ -490,7 +490,7 @@ def _convert_like(op: str, role: str, x: Any, t: Tensor) -> NodeView:
 
 
 def _to_tensor(x: NodeView | None, t: Tensor) -> Tensor:
-    """Return `x` as a tensor of the shape of `t`; zeros for None."""
+    """Return `x` as a tensor of the shape of `t`; for None, return zeros of the shape and dtype of `t`."""
     if x is None:
         x = full_view(0, t.shape, t.dtype)
     return Tensor._from_node(x.node)._view(x.layout.reshape(t.shape))

@@ -230,7 +230,10 @@ class BatchScope(RefusingScope):
         return batch_draw._replace(counter=self.element_index * size + batch_draw.counter)
 
     def batched_indices(self) -> dict[Node, Node]:
-        """Map the placeholder for the index of a batch element to the indices of all batch elements. Empty if no draw reads it."""
+        """Return a dict from the placeholder for the index of a batch element to a node with the indices of the whole batch.
+
+        The dict is empty if no draw reads the placeholder.
+        """
         if self.element_index is None:
             return {}
         return {self.element_index.node: Tensor._from_array(np.arange(self.size, dtype=np.uint64)).node}

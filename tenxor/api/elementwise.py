@@ -175,7 +175,7 @@ _EXAMPLES = {  # arguments of the example in a docstring, with the result as a l
 
 
 def _build_docstring(op: Op) -> str:
-    """Return the docstring of the public function of a unary or binary operation."""
+    """Return the docstring of the public function of the unary or binary operation `op`."""
     summary, _, details = op.meaning.partition("; ")
     rule_name = op.rule.__qualname__.partition(".")[0]
     closure: Any = getattr(op.rule, "__closure__", None)  # holds the kinds of dtypes that the rule accepts

@@ -111,11 +111,26 @@ def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None,
 @memoized_call
 @argument_aliases
 def index_select(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
-    """Return the slices of `x` at the indices of a 1-D `index` along an axis, as a new tensor.
+    """Return the slices at the indices of a 1-D `index` along an axis, as a new tensor.
 
-    The result is `tx.take(x, index, axis=axis)`, except that a single index leaves an axis of size 1. `axis` and `index` must be given,
-    else an ArgumentError is raised. `dim` is another name of `axis`. Raise ShapeError for an index of several axes; an invalid axis or
-    index raises the errors of `tx.take`. (PyTorch's `index_select`.)
+    Parameters
+    ----------
+    x : Tensor
+    axis : int
+        The axis of the indices. Must be given, like `index`. `dim` is another name of `axis`.
+    index : int Tensor
+        0-d or 1-D. Negative indices count from the end. A single index leaves an axis of size 1.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        If `axis` or `index` is missing, or if `index` has several axes.
+    AxisError, BadIndex, IndexOutOfRange
+        As in `tx.take`.
+
+    References
+    ----------
+    PyTorch, `index_select`.
 
     Examples
     --------
@@ -131,8 +146,22 @@ def index_select(x: Operand, /, axis: int | None = None, index: Operand | None =
 def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """Return elements of `x` along an axis, selected separately for each position of the other axes, as a new tensor.
 
-    This is `tx.take_along_axis(x, indices, axis)`, with its errors, under PyTorch's name and with PyTorch's default: with `axis` None, `x`
-    and `indices` are flattened. `dim` is another name of `axis`.
+    Parameters
+    ----------
+    x : Tensor
+    indices : int Tensor
+        As in `tx.take_along_axis`.
+    axis : int, optional
+        With None, the default, `x` and `indices` are flattened first. `dim` is another name of `axis`.
+
+    Raises
+    ------
+    AxisError, ShapeError, BadIndex, IndexOutOfRange
+        As in `tx.take_along_axis`.
+
+    Notes
+    -----
+    This is `tx.take_along_axis` under PyTorch's name and with PyTorch's default.
 
     Examples
     --------
@@ -180,11 +209,22 @@ def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, d
 
 
 def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
-    """Return the indices of the elements of `x` that are not zero, as a tuple of new 1-D int64 tensors, one for each axis.
+    """Return the indices of the elements that are not zero.
 
-    The elements are in row-major order.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype, with one axis or more.
 
-    Raise ShapeError for a 0-d tensor.
+    Returns
+    -------
+    tuple of Tensor
+        A new 1-D int64 tensor for each axis of `x`. The elements are in row-major order.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is 0-d.
 
     Examples
     --------
@@ -196,7 +236,12 @@ def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
 
 
 def argwhere(x: Operand, /) -> Tensor:
-    """Return the indices of the elements of `x` that are not zero, a row for each, as a new int64 tensor of shape `(count, ndim)`.
+    """Return the indices of the elements that are not zero, a row for each, as a new int64 tensor of shape `(count, ndim)`.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype and shape. The elements are in row-major order.
 
     Examples
     --------
@@ -252,9 +297,9 @@ def _as_operand(x: Any, other_operand: Any) -> Tensor:
 
 
 def _keep_comparable(values: Tensor, dtype: DType) -> Tensor:
-    """Return the values equal to possible elements of `dtype`, in a dtype with an exact comparison.
+    """Return the values that an element of `dtype` can equal, in a dtype in which the comparison with `dtype` is exact.
 
-    If the dtypes promote to a dtype that represents both exactly, every value is returned, otherwise only values representable in `dtype`.
+    If the dtypes promote to a dtype that represents both exactly, return every value, otherwise only values representable in `dtype`.
     """
     value_dtype = values.dtype
     if dtype in _WIDE_INTEGERS and (value_dtype.is_float or value_dtype.is_complex):

@@ -160,7 +160,7 @@ class Memory(NamedTuple):
     pooled : int
         Memory kept for reuse.
     limit : int or None
-        The limit, or None.
+        The upper limit of `in_use`, or None without a limit.
     """
 
     in_use: int

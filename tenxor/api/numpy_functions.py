@@ -175,7 +175,7 @@ NUMPY_FUNCTIONS.update(
 
 
 def _polyval(p: Tensor, x: Tensor) -> Tensor:
-    """Evaluate the polynomial with coefficients `p`, highest power first, at `x` by Horner's rule, in their common dtype."""
+    """Return the values at `x` of the polynomial with coefficients `p`, highest power first, by Horner's rule, in the common dtype."""
     value: Any = tx.zeros_like(x)
     for k in range(p.shape[0]):
         value = value * x + p[k, ...]
@@ -244,7 +244,7 @@ NUMPY_FUNCTIONS.update(
 
 
 def _as_dtype(a: Any, dtype: Any) -> Tensor:
-    """Return `a` as a tensor, cast to `dtype` unless that is None."""
+    """Return `a` as a tensor, cast to `dtype` unless that is None. A tensor of this dtype is returned itself."""
     tensor = asarray(a)
     return tensor if dtype is None else tensor.astype(dtype, copy=False)
 

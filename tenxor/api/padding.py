@@ -118,7 +118,7 @@ def pad(
 
 
 def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
-    """Return a pair of widths, before and after, for each axis. Raise ArgumentError unless they are integers of 0 or more.
+    """Return a pair of widths, before and after, for each axis of `x`. Raise ArgumentError unless they are integers of 0 or more.
 
     `pad_width` is a number, a pair, a pair for each axis, or a mapping from axis to a number or pair.
     """
@@ -183,13 +183,13 @@ def _element_border(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Bor
 
 
 def _reflect(positions: IntArray, size: int) -> IntArray:
-    """Map `positions` into 0 to `size` - 1 by reflection at the end elements, without repeating the end elements."""
+    """Return `positions` mapped into 0 to `size` - 1 by reflection at the end elements, without repeating the end elements."""
     inside = positions % max(2 * size - 2, 1)
     return np.minimum(inside, 2 * size - 2 - inside)
 
 
 def _mirror(positions: IntArray, size: int) -> IntArray:
-    """Map `positions` into 0 to `size` - 1 by reflection beyond the end elements, repeating the end elements."""
+    """Return `positions` mapped into 0 to `size` - 1 by reflection beyond the end elements, repeating the end elements."""
     inside = positions % (2 * size)
     return np.minimum(inside, 2 * size - 1 - inside)
 
@@ -278,11 +278,11 @@ def _stat_lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any
 
 
 def _make_ramp(x: Tensor, axis: int, width: int, outer_value: Any, end: int) -> Tensor:
-    """Return `width` evenly spaced elements from `outer_value` towards the edge, without the edge, computed in float64 as NumPy's pad does.
+    """Return `width` evenly spaced elements from `outer_value` towards an end of `x` along `axis`, without the end element itself.
 
-    `end` is 0 for the ramp before the first element, and 1 for the ramp after the last, in reverse. Elements of integer tensors are rounded
-    down, so the order of the operations matters: like `numpy.linspace`, multiply by the step, but where any step is 0 divide the positions
-    first.
+    `end` is 0 for the ramp before the first element, and 1 for the ramp after the last, in reverse. The elements are computed in float64,
+    as by NumPy's `pad`. In integer tensors they are rounded down, so the order of the operations matters: like `numpy.linspace`, multiply
+    by the step, but where any step is 0 divide the positions first.
     """
     if type(outer_value) is int and x.dtype.is_integer:
         check_fits(outer_value, x.dtype, "pad")

@@ -270,7 +270,11 @@ def avg_pool3d() -> None:
 
 
 class _Windows:
-    """The windows of a pooling operation: checked sizes for each spatial axis, and `counts`, the number of windows along each."""
+    """The windows of the pooling operation `op` over the last `spatial_ndim` axes of `x`.
+
+    The further arguments are those of `max_pool2d`; the attributes have a checked number for each spatial axis. `counts` is the number of
+    windows along each axis. The constructor raises the errors of `max_pool2d`.
+    """
 
     def __init__(
         self,
@@ -297,7 +301,10 @@ class _Windows:
         self.counts = count_windows(op, x, self.pad_before, self.pad_after, self.extent, self.stride, check_flag("ceil_mode", ceil_mode))
 
     def reduce(self, x: Any, padding_value: Any, reduction: str) -> Any:
-        """Return each window of `x` reduced by `REDUCTIONS[reduction]`. Elements of a window outside `x` are `padding_value`."""
+        """Return each window of `x` reduced by `REDUCTIONS[reduction]`, in the shape of `x` with `counts` as the last sizes.
+
+        Elements of a window outside `x` are `padding_value`.
+        """
         view = self.view_windows(x, padding_value)
         return view._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
 

@@ -41,7 +41,7 @@ class TracedFunction(NamedTuple):
     extras: tuple[Node | Scalar, ...]
 
     def op(self) -> Op:
-        """Return the custom operation. Equal formulas share an object, so that cached kernels are found."""
+        """Return the elementwise operation that computes the formula. Equal formulas share an object, so that cached kernels are found."""
         key = (self.formula, (*self.dtypes, *(x.dtype for x in self.extras)))
         op = _op_cache.get(key)
         if op is None:
@@ -51,7 +51,7 @@ class TracedFunction(NamedTuple):
 
 
 def trace_scalar_function(op: str, function: Function, dtypes: Sequence[DType]) -> TracedFunction:
-    """Return the formula computed by `function` from numbers; `dtypes` has the dtype of each argument.
+    """Return the formula computed by `function` from numbers, with further values read; `dtypes` has the dtype of each argument.
 
     Raise TraceError, with the reason, if the function cannot be traced. The message begins with `op`.
     """
@@ -82,7 +82,10 @@ def trace_scalar_function(op: str, function: Function, dtypes: Sequence[DType]) 
 
 
 def _call_function(op: str, function: Function, arguments: list[Tensor]) -> Any:
-    """Return `function(*arguments)` for placeholders. Errors of Tenxor in the function are raised as a TraceError, beginning with `op`."""
+    """Return `function(*arguments)` for the placeholders `arguments`.
+
+    Errors of Tenxor in the function, a draw of random numbers, and a wrong number of parameters raise TraceError, beginning with `op`.
+    """
     refused = RefusingScope(
         "the function draws random numbers; it is called once, so all elements would have the same. Draw them before, as one more"
         " argument: tx.map(function, x, tx.random.random(x.shape))"

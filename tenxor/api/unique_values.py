@@ -188,8 +188,15 @@ def unique_inverse(x: Operand, /) -> UniqueInverse:
 
 @memoized_external_calls
 def unique_values(x: Operand, /) -> Tensor:
-    """Return the distinct elements of `x` in ascending order, as a new 1-D tensor.
+    """Return the distinct elements in ascending order, as a new 1-D tensor.
 
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype and shape. The result has the same dtype.
+
+    Notes
+    -----
     Each NaN is distinct; zeros of both signs are equal. (Array API 2025.12, `unique_values`.)
 
     Examples

@@ -124,7 +124,7 @@ class _Reader:
         self.subject, self.content, self.position = subject, content, 0
 
     def read_bytes(self, count: int) -> bytes:
-        """Return the next `count` bytes."""
+        """Return the next `count` bytes, and move behind them."""
         if count > self.content.size - self.position:
             raise FileError(
                 f"{self.subject} is cut short: {count} bytes must follow at {self.position}; the file ends at {self.content.size}"

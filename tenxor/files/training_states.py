@@ -192,7 +192,7 @@ class _Outliner:
 
 
 def _key_text(key: Any, name: str) -> str:
-    """Return a key of the dict at path `name` as text. Raise ArgumentError for a key that JSON cannot restore."""
+    """Return `key`, a key of the dict at path `name`, as text. Raise ArgumentError for a key that JSON cannot restore."""
     if key is None or isinstance(key, (bool, int, float, str)):
         with suppress(ValueError):  # an integer of too many digits
             return str(key)
@@ -204,7 +204,7 @@ def _key_text(key: Any, name: str) -> str:
 
 
 def _restore_state(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Return the state with this outline (see `_Outliner`), with the tensors put in; `tensors` maps the names in the file to tensors."""
+    """Return the state described by `outline` (see `_Outliner`). `tensors` maps the names of tensors in the outline to tensors."""
     ((kind, value),) = outline.items()
     if kind == "tensor":
         return tensors[value]

@@ -161,9 +161,9 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 @memoized_call
 @explain_errors
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Return the first half of `input` along an axis times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
+    """Return the first half of `input` along `dim` times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
 
-    The result is a new tensor with half the size along the axis `dim`. Raises ShapeError for an axis of odd size, and AxisError if `input`
+    The result is a new tensor with half the size along the axis `dim`. Raise ShapeError for an axis of odd size, and AxisError if `input`
     lacks the axis.
     """
     axis = normalize_axis("glu", dim, input.ndim)

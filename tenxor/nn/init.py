@@ -127,7 +127,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Sour
 
 @explain_errors
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill `tensor`, of any dtype, with the number `val`. Return `tensor` itself.
+    """Fill `tensor`, of any dtype, with the number `val`, in place. Return `tensor` itself. Raise DTypeError for a complex `val` in reals.
 
     Examples
     --------

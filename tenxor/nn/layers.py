@@ -242,7 +242,7 @@ class Flatten(Layer):
 
 
 class Lambda(Module):
-    """A module that calls any function, with the arguments and the result of `function`.
+    """A module that returns `function(*args)` for a call with `args`. The constructor raises ArgumentError if `function` is not callable.
 
     Examples
     --------

@@ -115,7 +115,7 @@ class Module:
     # Tensors and submodules
 
     def _members(self) -> Iterator[tuple[str, Any]]:
-        """Yield the tensors and modules that this module holds directly, with their names."""
+        """Yield pairs of a name and a tensor or module, for those that this module holds directly, also in lists, tuples and dicts."""
         for name, value in vars(self).items():
             yield from _walk_members("" if name == self._list_attribute else name, value)
 
@@ -155,7 +155,7 @@ class Module:
         return (module for _, module in self.named_modules())
 
     def children(self) -> Iterator[Module]:
-        """Return an iterator over the submodules that this module holds directly."""
+        """Return an iterator over the submodules that this module holds directly, also in lists, tuples and dicts."""
         return (value for _, value in self._members() if isinstance(value, Module))
 
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:

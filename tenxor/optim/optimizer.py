@@ -272,7 +272,7 @@ class Optimizer:
 
 
 def _replace_content(t: Tensor, new: NodeView) -> None:
-    """Write `new`, which has no further references, into `t`: without a copy if the layouts are equal."""
+    """Write `new`, which has no further references, into `t`: without a copy if the layouts are equal and the memory is not shared."""
     storage, layout, spec = t.storage, new.layout, t.spec
     can_swap = storage.node.recipe.size == spec.size and layout.layout_key is spec.layout_key and t.offset == layout.offset == 0
     if not can_swap or is_externally_shared(storage.node):
