@@ -361,7 +361,8 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Cal
     -------
     callable
         A function with the parameters of `function` that returns the `tx.jacobian` of the gradient: a new tensor with the argument's shape
-        twice. For a sequence `argnums`, the result is a tuple of tuples, with a tensor for each pair of arguments.
+        twice. For a sequence `argnums`, the result is a tuple of tuples, with a tensor for each pair of arguments. For an argument that is
+        nested, the result is nested in the same way twice.
 
     Raises
     ------

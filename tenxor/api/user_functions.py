@@ -133,7 +133,7 @@ def reduce(
     Returns
     -------
     Tensor
-        A new tensor of the dtype of the state, the widest that `function` returns for its own results.
+        A new tensor of the dtype of the state: the dtype of the elements, beside `initial`, widened until the results of `function` fit.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def accumulate(
     Returns
     -------
     Tensor
-        A new tensor of the shape of `t`, or 1-D for `axis` None.
+        A new tensor of the shape of `t`, or 1-D for `axis` None, with the dtype as in `reduce`.
 
     Raises
     ------
