@@ -33,13 +33,13 @@ class ArgumentType(NamedTuple):
 
 
 def _is_integer(x: Any) -> bool:
-    """Return True for an integer; raise for anything else."""
+    """Return True for an integer `x`; raise TypeError for any other object."""
     index(x)
     return True
 
 
 def _is_number(x: Any) -> bool:
-    """Return whether `x` is a real number other than NaN; raise for most other types."""
+    """Return whether `x` is a real number other than NaN. Return False for an array with axes, and raise TypeError for other objects."""
     return getattr(x, "shape", ()) == () and not isnan(x)
 
 
@@ -54,7 +54,10 @@ def _is_sequence(x: Any) -> bool:
 
 
 def _sequence_of(predicate: Callable[[Any], object]) -> Callable[[Any], bool]:
-    """Return a predicate for sequences in which `predicate` holds for each element."""
+    """Return a predicate for values: true for a sequence of elements for which `predicate` holds.
+
+    The predicate raises an error where `predicate` does.
+    """
     return lambda x: _is_sequence(x) and all([predicate(element) for element in x])
 
 
@@ -81,7 +84,7 @@ UNCHECKED_ERRORS = (AttributeError, TypeError, ValueError, LookupError, Arithmet
 
 
 def register_argument_type(description: str) -> Callable[[type[T]], type[T]]:
-    """Return a decorator to register a class for use in checked annotations. `description` describe an instance in errors."""
+    """Return a decorator that registers a class for use in checked annotations. `description` describes an instance in errors."""
 
     def register(cls: type[T]) -> type[T]:
         _ARGUMENT_TYPES[cls.__name__] = ArgumentType(lambda x: isinstance(x, cls), description)
@@ -91,9 +94,9 @@ def register_argument_type(description: str) -> Callable[[type[T]], type[T]]:
 
 
 def check_argument(op: str, name: str, value: Any, annotation: str) -> None:
-    """Raise ArgumentError if `value` suits no member of the union `annotation`. Accept every value if a member is unknown to this module.
+    """Raise ArgumentError if `value` suits no member of the union `annotation`, a text such as "int | None".
 
-    `op` and `name` are the names of the function and the argument in the error.
+    Accept every value if a member is unknown to this module. `op` and `name` are the names of the function and the argument in the error.
     """
     words = []
     for member in " | ".join([_UNION_ALIASES.get(member, member) for member in annotation.split(" | ")]).split(" | "):
@@ -110,7 +113,10 @@ def check_argument(op: str, name: str, value: Any, annotation: str) -> None:
 
 
 def check_fields(op: str, state: Any, /, **annotations: str) -> None:
-    """Raise ArgumentError unless `state` is a mapping, as from `state_dict()`, with these fields, suited to these annotations."""
+    """Raise ArgumentError unless `state` is a mapping, as from `state_dict()`, with a suitable value for each key in `annotations`.
+
+    `annotations` maps keys to annotations, as in `check_argument`. The message begins with `op`. Further keys are allowed.
+    """
     for name, annotation in annotations.items():
         if not isinstance(state, Mapping) or name not in state:
             raise ArgumentError(f"{op}: there is no {name!r} in {describe_with_type(state)}; give a result of state_dict()")
@@ -123,7 +129,7 @@ def describe_with_type(value: Any) -> str:
 
 
 def validate_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """Wrap `function` to validate its arguments first. The wrapper raises ArgumentError for a value unsuited to its annotation."""
+    """Return a wrapper of `function` that first raises ArgumentError for an argument unsuited to the annotation of its parameter."""
 
     @wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> T:
@@ -134,7 +140,7 @@ def validate_arguments(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def explain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Wrap `function` to validate its arguments only after it raised one of `UNCHECKED_ERRORS`, except a TenxorError.
+    """Return a wrapper of `function` that validates the arguments only after one of `UNCHECKED_ERRORS`, except a TenxorError.
 
     If an argument is unsuited to its annotation, the wrapper raises ArgumentError; else the original error passes.
     """

@@ -97,7 +97,7 @@ def _attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Compute `scaled_dot_product_attention` for the same arguments, by position, so that the fast path can record calls."""
+    """Return the result of `scaled_dot_product_attention`. The parameters are the same, by position so that calls can be recorded."""
     if check_flag("enable_gqa", enable_gqa):
         return _attend_grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_copy_if_shared(asarray(t)) for t in (query, key, value)]
@@ -130,10 +130,10 @@ _attend_recorded = memoized_call(_attend)  # not with operands on the tape: the 
 
 
 def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
-    """Compute attention with fewer key heads than query heads, in axis -3: a group of consecutive query heads shares a key head.
+    """Return the attention with fewer key heads than query heads, in axis -3: a group of consecutive query heads shares a key head.
 
     The query heads are split into groups, and each head of `key` and `value` is broadcast over a group. `attn_mask`, if not None, may have
-    an axis of query heads.
+    an axis of query heads. `is_causal` and `scale` are as in `scaled_dot_product_attention`. Raise ShapeError for unsuitable heads.
     """
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 3:
@@ -166,9 +166,9 @@ def _copy_if_shared(t: Any) -> Any:
 
 
 def _batch_shape(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
-    """Return the broadcast shape of the axes before the last two.
+    """Return the broadcast shape of the axes of `query`, `key` and `value` before the last two.
 
-    Raise ShapeError if these do not broadcast, or if the last two do not fit.
+    Raise ShapeError if these axes do not broadcast, or if the last two do not fit.
     """
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 2:

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def _map_tensors(tensors: tuple[Any, ...], transform: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Apply `transform` to each tensor. Return the result for one tensor, else a tuple of results."""
+    """Return `transform` of each of `tensors`: the result itself for one tensor, else a tuple of results."""
     results = tuple([transform(asarray(t)) for t in tensors])
     return results[0] if len(results) == 1 else results
 
@@ -99,7 +99,7 @@ def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
 
 
 def _check_sequence(op: str, tensors: Any) -> Any:
-    """Return `tensors`. Raise ArgumentError if they are not a sequence of tensors."""
+    """Return `tensors`. Raise ArgumentError, beginning with `op`, for a 0-d tensor and for an object without iteration."""
     if not isinstance(tensors, Iterable) or getattr(tensors, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(tensors).__name__}")
     return tensors
@@ -166,7 +166,15 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
 def dstack(tensors: Sequence[Operand], /) -> Tensor:
     """Return the tensors joined along the third axis, as a new tensor. (NumPy's `dstack`.)
 
-    `tensors` is a Sequence[Tensor]; each is first given three axes, as by `atleast_3d`. Raise the errors of `concat`.
+    Parameters
+    ----------
+    tensors : Sequence[Tensor]
+        At least one. Each is first given three axes, as by `atleast_3d`. Then all shapes are equal, except along the third axis.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, ShapeError
+        As in `concat`.
 
     Examples
     --------
@@ -181,7 +189,15 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
 def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     """Return the tensors joined as columns of a new matrix. (NumPy's `column_stack`.)
 
-    `tensors` is a Sequence[Tensor] of matrices, with all their columns, and of 1-D tensors, one column each. Raise the errors of `concat`.
+    Parameters
+    ----------
+    tensors : Sequence[Tensor]
+        At least one. A matrix gives all its columns, a 1-D tensor one column. All have equally many rows.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, ShapeError
+        As in `concat`.
 
     Examples
     --------
@@ -241,7 +257,7 @@ def _max_ndim(blocks: Any) -> int:
 
 
 def _join_blocks(blocks: Any, depth: int, axes: int) -> Tensor:
-    """Join the nested lists `blocks`, `depth` levels deep: the innermost along the last axis, each outer level along the axis before.
+    """Return the nested lists `blocks`, `depth` levels deep, joined: the innermost along the last axis, each outer level one axis before.
 
     Blocks with fewer than `axes` axes get leading axes of size 1. At depth 0 a block is returned uncopied.
     """
@@ -261,9 +277,10 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
     ----------
     x : Tensor
     sections : int or Sequence[int]
-        Number of parts, at least 1, or indices to divide at. If the axis does not divide evenly, the first parts are one element longer.
+        Number of parts, at least 1, or ascending indices to divide at. If the axis does not divide evenly, the first parts are one element
+        longer.
     axis : int, default 0
-        `dim` is another name of `axis`.
+        The axis to divide. `dim` is another name of `axis`.
 
     Raises
     ------
@@ -293,8 +310,16 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
 def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Return a tuple of views that divide the first axis, as `split` does.
 
-    `sections` is the number of equal parts, or a Sequence[int] of indices to divide at. Raise AxisError if the axis does not exist, and
-    ShapeError if the axis does not divide into equal parts.
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        The number of equal parts, or ascending indices to divide at.
+
+    Raises
+    ------
+    AxisError, ShapeError
+        If the axis does not exist, or does not divide into equal parts.
 
     Examples
     --------
@@ -309,8 +334,16 @@ def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
 def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Return a tuple of views that divide the second axis, or the only axis of a 1-D tensor, as `split` does.
 
-    `sections` is the number of equal parts, or a Sequence[int] of indices to divide at. Raise AxisError for a 0-d tensor, and ShapeError if
-    the axis does not divide into equal parts.
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        The number of equal parts, or ascending indices to divide at.
+
+    Raises
+    ------
+    AxisError, ShapeError
+        If `x` is 0-d, or if the axis does not divide into equal parts.
 
     Examples
     --------
@@ -326,8 +359,16 @@ def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
 def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Return a tuple of views that divide the third axis, as `split` does.
 
-    `sections` is the number of equal parts, or a Sequence[int] of indices to divide at. Raise AxisError if the axis does not exist, and
-    ShapeError if the axis does not divide into equal parts.
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        The number of equal parts, or ascending indices to divide at.
+
+    Raises
+    ------
+    AxisError, ShapeError
+        If the axis does not exist, or does not divide into equal parts.
 
     Examples
     --------

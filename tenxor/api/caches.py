@@ -110,6 +110,7 @@ def show_caches() -> CacheTable:
 
 
 def _describe(record: CacheRecord) -> CacheInfo:
+    """Return the present figures of the cache that `record` registers."""
     hits, misses = (None, None) if record.count_hits is None else record.count_hits()
     nbytes = None if record.count_bytes is None else record.count_bytes()
     package = record.module.split(".")[1]

@@ -68,9 +68,26 @@ def _as_inexact(x: Any, other_operand: Any) -> Tensor:
 
 
 def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close by the rule of `isclose`, as a bool. (NumPy's and PyTorch's `allclose`.)
+    """Return whether all elements are equal, or `abs(x1 - x2) <= atol + rtol * abs(x2)`, as a Python bool. (NumPy's `allclose`.)
 
-    `x1` and `x2` are tensors or numbers that broadcast. The tolerances `rtol`, `atol` and the flag `equal_nan` are as in `isclose`.
+    Parameters
+    ----------
+    x1, x2 : Tensor or number
+        Operands that broadcast. Integers are compared in float64.
+    rtol, atol : float, default 1e-5 and 1e-8
+        Relative and absolute tolerance.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    bool
+        True for no elements.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        As in `isclose`.
 
     Examples
     --------
@@ -82,9 +99,14 @@ def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8
 
 
 def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
-    """Return whether both operands have the same shape and equal elements, in any dtypes, as a bool. (NumPy's `array_equal`.)
+    """Return whether `x1` and `x2` have the same shape and equal elements, in any dtypes, as a Python bool. (NumPy's `array_equal`.)
 
-    NaN equals NaN only with `equal_nan`, which is False by default.
+    Parameters
+    ----------
+    x1, x2 : Tensor or data for `tx.asarray`
+        Operands of any dtypes and shapes. Different shapes give False, not an error.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
 
     Examples
     --------
@@ -102,7 +124,12 @@ def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
 
 
 def array_equiv(x1: Operand, x2: Operand, /) -> bool:
-    """Return whether both operands broadcast to a common shape and have equal elements there, as a bool. (NumPy's `array_equiv`.)
+    """Return whether `x1` and `x2` broadcast to a common shape and have equal elements there, as a Python bool. (NumPy's `array_equiv`.)
+
+    Parameters
+    ----------
+    x1, x2 : Tensor or data for `tx.asarray`
+        Operands of any dtypes. Shapes that do not broadcast give False, not an error. NaN equals nothing.
 
     Examples
     --------

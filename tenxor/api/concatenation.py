@@ -52,9 +52,9 @@ MIN_LAZY_ROLL_BYTES = 1 << 19  # bytes from which a tensor is rolled lazily, tog
 def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
     """Decorate a function that joins a list of tensors, or moves parts of a `single_tensor`, so that the fast path replays it.
 
-    `arrange` takes the arguments of the function, all of which may hold symbolic sizes, and returns where each part is copied, or
-    None where the function computes otherwise. Everything that the arrangement depends on must come from its arguments: the fast
-    path applies the arrangement to calls that differ in their numbers.
+    `arrange` takes the arguments of the function, with a list of tensors first, all of which may hold symbolic sizes. `arrange` returns
+    the layout of the result and the copy of each part, or None if copies do not give the result. Everything that the arrangement depends
+    on must come from the arguments: the fast path applies the arrangement to calls that differ in their numbers.
 
     The fast path cannot tell a list of one tensor from that tensor. So it is asked only about lists, or only about single tensors.
     """
@@ -82,7 +82,7 @@ def _call_and_record(
 ) -> Tensor:
     """Return `implementation(*args, **named)`, and have the fast path record for the next call where each operand is copied.
 
-    `arrange` returns these copies for the tensors and the further arguments; `joiner` are the functions of the fast path. Nothing is
+    `arrange` returns these copies for the tensors and the further arguments; `joiner` is the interface of the fast path. Nothing is
     recorded if the operands were an iterator.
     """
     result = implementation(*args, **named)
@@ -98,7 +98,7 @@ def _arrange_concat(
 ) -> Arrangement | None:
     """Return the layout of the result of `concat`, and the copy of each piece; None with `out` or `dtype`, which need casts.
 
-    The parameters are the parameters of `concat`.
+    `pieces` are the tensors to join. The further parameters are the parameters of `concat`.
     """
     if out is not None or dtype is not None:
         return None
@@ -113,7 +113,7 @@ def _arrange_stack(
 ) -> Arrangement | None:
     """Return the layout of the result of `stack`, and the copy of each piece; None with `out` or `dtype`, which need casts.
 
-    The parameters are the parameters of `stack`.
+    `pieces` are the tensors to join. The further parameters are the parameters of `stack`.
     """
     if out is not None or dtype is not None:
         return None
@@ -134,7 +134,7 @@ def concat(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """Return the tensors joined along an existing axis, as a new tensor.
+    """Return the tensors joined along an existing axis, as a new tensor, or as `out` if given.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def concat(
     Raises
     ------
     ArgumentError
-        If there are no tensors.
+        If there are no tensors, or if `arrays` is no sequence.
     AxisError
         If `axis` does not exist.
     DTypeError
@@ -187,9 +187,10 @@ def _concat(arrays: Sequence[Operand], axis: int | None) -> Tensor:
 def _join_recorded(
     operands: list[Piece], axis: int | None, fast_join: Callable[[], Tensor | None], fallback: Callable[[], Tensor]
 ) -> Tensor:
-    """Return `fast_join()`, or `fallback()` if the former gives None.
+    """Return the new tensor `fast_join()`, or `fallback()` if the former gives None.
 
-    If the tape records an operand, the tape records the join as a single node. `axis` is the joined axis, None for flattened operands.
+    If an operand is on the tape and none is a tracer, the tape records the join as a single tape node. `axis` is the joined axis, None
+    for flattened operands.
     """
 
     def make() -> Tensor:
@@ -207,9 +208,9 @@ def _join_recorded(
 
 
 def _concat_operands(operands: list[Piece], types: set[type], axis: int | None) -> Tensor:
-    """Join `operands` along an existing axis, or flattened for None, without the fast path. Raise ShapeError if shapes do not fit.
+    """Return a new tensor of `operands` joined along an existing axis, or flattened and joined for None, without the fast path.
 
-    `types` is the set of the operands' types.
+    `types` is the set of the operands' types. Raise ShapeError if shapes do not fit.
     """
     operands = _make_readable(operands) if types == {np.ndarray} else operands
     shapes = _shapes(operands)
@@ -241,7 +242,7 @@ def stack(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """Return the tensors, all of one shape, joined along a new axis, as a new tensor.
+    """Return the tensors, all of one shape, joined along a new axis, as a new tensor, or as `out` if given.
 
     Parameters
     ----------
@@ -285,9 +286,9 @@ def _stack(arrays: Sequence[Operand], axis: int) -> Tensor:
 
 
 def _stack_operands(operands: list[Piece], types: set[type], axis: int) -> Tensor:
-    """Join `operands` along a new axis, without the fast path. Raise ShapeError if shapes differ.
+    """Return a new tensor of `operands` joined along a new axis at position `axis`, without the fast path.
 
-    `types` is the set of the operands' types.
+    `types` is the set of the operands' types. Raise ShapeError if shapes differ.
     """
     operands = _make_readable(operands) if types == {np.ndarray} else operands
     shapes = _shapes(operands)
@@ -304,8 +305,8 @@ def _stack_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
 def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
     """Return a list of the operands `arrays` of `op`, and the set of their types. Raise ArgumentError for no operands or no sequence.
 
-    If every operand is a NumPy array, the arrays stay arrays, to be read during the call or copied later. Otherwise each becomes a tensor,
-    or stays an array readable in place.
+    If every operand is a NumPy array, the arrays stay arrays, to be read during the call or copied later. Otherwise each operand becomes a
+    tensor, or stays an array if that can be read without conversion (`are_arrays`).
     """
     if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
@@ -320,7 +321,10 @@ def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[
 
 
 def _make_readable(operands: list[Any]) -> list[Piece]:
-    """Return the operands as tensors, except for arrays readable in place; `operands` itself if every operand is a readable array."""
+    """Return the operands as tensors, except for NumPy arrays that can be read without conversion (`are_arrays`).
+
+    If no operand needs conversion, the result is `operands` itself.
+    """
     return operands if are_arrays(operands) else [a if are_arrays([a]) else asarray(a) for a in operands]
 
 
@@ -329,7 +333,7 @@ def _shapes(operands: Sequence[Piece]) -> list[Shape]:
 
 
 def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> None:
-    """Raise ShapeError unless `shapes` agree in every axis except `axis`, the joined axis; None allows no difference."""
+    """Raise ShapeError, beginning with `op`, unless `shapes` agree in every axis but `axis`, the joined axis; None allows no difference."""
     first_shape = shapes[0]
     for shape in dict.fromkeys(shapes):  # distinct shapes in order
         if len(shape) != len(first_shape):
@@ -345,14 +349,14 @@ def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> 
 
 
 def _join(op: str, operands: list[Piece], axis: int | None, shape: tuple[int, ...]) -> Tensor:
-    """Return a new tensor of shape `shape` with the operands joined along `axis` of the shape, or flattened and joined for None."""
+    """Return a new tensor of shape `shape` with the operands of `op` joined along `axis` of the shape, or flattened and joined for None."""
     dtype = result_type(*{p.dtype for p in operands})
     join = join_lazily if should_join_by_kernels(operands, prod(shape) * dtype.itemsize) else join_now
     return join(Tensor, op, operands, axis, shape, dtype)
 
 
 def axis_key(axis: int, index: slice) -> tuple[slice, ...]:
-    """Return the key that applies the slice `index` to one axis."""
+    """Return the index key that applies the slice `index` to one axis; `axis` counts from the start."""
     return (*(_FULL_SLICE,) * axis, index)
 
 
@@ -378,7 +382,7 @@ def _arrange_roll(
 
 
 def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable[int]) -> dict[int, int]:
-    """Map each rolled axis, counted from the start, to the number of positions to move. Shifts of an axis named twice add up.
+    """Return a dict from each rolled axis of `x`, counted from the start, to its shift. Shifts of an axis named twice add up.
 
     `shift` is a shift for every axis, or one for each in `axis`. Raise ArgumentError for a different number of shifts.
     """
@@ -392,7 +396,7 @@ def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable
 
 
 def _is_lazy_roll(x: Tensor) -> bool:
-    """Return whether a tensor is rolled when its values are needed: it is large, and the offsets of each axis fit a table."""
+    """Return whether `x` is rolled when the values are needed: if `x` is large, off the tape, and the offsets of each axis fit a table."""
     return x.size * x.dtype.itemsize >= MIN_LAZY_ROLL_BYTES and max(x.shape) <= MAX_JOINED_ENTRIES and not is_join_on_tape([x])
 
 
@@ -464,7 +468,13 @@ def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     ----------
     x : Tensor
     repetitions : int or Sequence[int]
-        Counts for the last axes of `x`, or also for new leading axes. Raise ArgumentError unless they are integers of 0 or more.
+        A count for each axis, 0 or more. Fewer counts than axes belong to the last axes; the others are not repeated. More counts than
+        axes add new leading axes.
+
+    Raises
+    ------
+    ArgumentError
+        If a count is negative or no integer.
 
     Examples
     --------

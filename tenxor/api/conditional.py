@@ -38,6 +38,7 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
     choices : list of Tensor or number
         One for each condition. Conditions, choices and `default` broadcast together.
     default : Tensor or number, default 0
+        The values where no condition is true.
 
     Returns
     -------
@@ -85,15 +86,16 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
 
 
 def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") -> None:
-    """Write `values` at `indices` of the flattened tensor, in place, through any view.
+    """Write `values` at `indices` of the flattened tensor, in place, and return None. `x` may be any view, also a transposed one.
 
     Parameters
     ----------
     x : Tensor
+        The tensor to change.
     indices : int Tensor
-        Positions in the flattened `x`. Negative indices count from the end.
+        Positions in the flattened `x`, in row-major order. Negative indices count from the end.
     values : Tensor
-        Repeated as often as needed.
+        Cast to the dtype of `x`, and repeated as often as needed. Element `k` is for index `k`.
     mode : "raise", "wrap" or "clip", default "raise"
         Handling of indices out of range: raise an error, take them modulo the size, or take the nearest valid index.
 
@@ -103,6 +105,8 @@ def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") ->
         If an index is out of range, with `mode="raise"`.
     ArgumentError
         If `values` is empty but `indices` is not, or for another `mode`.
+    DTypeError
+        If `x` is no tensor, or for complex values in a real tensor.
     ReadOnlyError
         If several positions of `x` share an element.
 
@@ -130,15 +134,16 @@ def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") ->
 
 
 def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
-    """Write into the elements of `x` where `mask` is true, in place.
+    """Write into the elements of `x` where `mask` is true, in place, and return None.
 
     Parameters
     ----------
     x : Tensor
+        The tensor to change.
     mask : Tensor
         Of the shape of `x`. Nonzero elements count as true.
     values : Tensor
-        Repeated as often as needed. Element `k` of the flattened `x` gets element `k` of the repeated values.
+        Cast to the dtype of `x`, and repeated as often as needed. Element `k` of the flattened `x` gets element `k` of the repeated values.
 
     Raises
     ------
@@ -146,6 +151,8 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
         If `mask` and `x` have different shapes.
     ArgumentError
         If `values` is empty and `x` is not.
+    DTypeError
+        If `x` is no tensor, or for complex values in a real tensor.
     ReadOnlyError
         If several positions of `x` share an element.
 
@@ -174,7 +181,10 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
 
 
 def _repeat_values(op: str, values: Tensor, count: int, flat_positions: Tensor) -> Tensor:
-    """Return the element of the flattened `values`, repeated, for each of the flat positions `flat_positions`. `count` is for the error."""
+    """Return the element of the flattened `values`, repeated, for each of the flat positions `flat_positions`, in the shape of these.
+
+    Raise ArgumentError for empty `values`; `op` and `count`, the number of positions, are for the message.
+    """
     if values.size == 0:
         raise ArgumentError(f"{op}: values has no elements, for {count} positions to write; it must have at least one")
     return take(values.ravel(), flat_positions % values.size)
@@ -279,7 +289,8 @@ def interp(
 def _wrap_periodic(queries: Tensor, points: Tensor, heights: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return `queries` modulo `period`, and the points modulo `period` in ascending order with the heights in the same order.
 
-    A copy of the last point comes in front, and a copy of the first at the end. Raise ArgumentError for a period of 0.
+    A copy of the last point, a period earlier, comes in front, and a copy of the first, a period later, at the end. Raise ArgumentError for
+    a period of 0.
     """
     from .concatenation import concat
     from .sorting import argsort

@@ -43,9 +43,9 @@ def _convolve(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Compute a convolution over `spatial_ndim` axes, the body of `conv1d`, `conv2d` and `conv3d`. `op` is the name of one of them.
+    """Return the convolution of `x` with `weight` over `spatial_ndim` axes, as a new tensor.
 
-    The further parameters are the parameters of `conv2d`.
+    This is the body of `conv1d`, `conv2d` and `conv3d`; `op` is the name. The further parameters are those of `conv2d`.
     """
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _operand_dtype(op, x, weight, bias)
@@ -75,7 +75,7 @@ def _convolve(
 
 @define_for_spatial_axes(1, _convolve)
 def conv1d() -> None:
-    """New tensor: the sum of products of each window along the last axis of `x` with each kernel of `weight`.
+    """Return the sum of products of each window along the last axis of `x` with each kernel of `weight`, as a new tensor.
 
     `x` is (N, C, L), or (C, L) without a batch, and `weight` is (O, C / groups, K). The result is ([N,] O, L'). The other arguments and
     errors are those of `conv2d`.
@@ -91,7 +91,7 @@ def conv1d() -> None:
 
 @define_for_spatial_axes(2, _convolve)
 def conv2d() -> None:
-    """New tensor: the sum of products of each window over the last two axes of `x` with each kernel of `weight`.
+    """Return the sum of products of each window over the last two axes of `x` with each kernel of `weight`, as a new tensor.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def conv2d() -> None:
 
 @define_for_spatial_axes(3, _convolve)
 def conv3d() -> None:
-    """New tensor: the sum of products of each window over the last three axes of `x` with each kernel of `weight`.
+    """Return the sum of products of each window over the last three axes of `x` with each kernel of `weight`, as a new tensor.
 
     `x` is (N, C, D, H, W), or (C, D, H, W) without a batch, and `weight` is (O, C / groups, KD, KH, KW). The result is ([N,] O, D', H',
     W'). The other arguments and errors are as in `conv2d`.
@@ -165,9 +165,9 @@ def _convolve_transposed(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """Compute a transposed convolution over `spatial_ndim` axes, the body of `conv_transpose1d` to `conv_transpose3d`. `op` is the name.
+    """Return the transposed convolution of `x` with `weight` over `spatial_ndim` axes, as a new tensor.
 
-    The further parameters are the parameters of `conv_transpose2d`.
+    This is the body of `conv_transpose1d` to `conv_transpose3d`; `op` is the name. The further parameters are those of `conv_transpose2d`.
     """
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _operand_dtype(op, x, weight, bias)
@@ -199,7 +199,7 @@ def _convolve_transposed(
 
 @define_for_spatial_axes(1, _convolve_transposed)
 def conv_transpose1d() -> None:
-    """New tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
+    """Return a new tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
     `x` is (N, C, L), or (C, L) without a batch, and `weight` is (C, O / groups, K). The result is ([N,] O, L'). The other arguments and
     errors are those of `conv_transpose2d`.
@@ -214,7 +214,7 @@ def conv_transpose1d() -> None:
 
 @define_for_spatial_axes(2, _convolve_transposed)
 def conv_transpose2d() -> None:
-    """New tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
+    """Return a new tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def conv_transpose2d() -> None:
 
 @define_for_spatial_axes(3, _convolve_transposed)
 def conv_transpose3d() -> None:
-    """New tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
+    """Return a new tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
     `x` is (N, C, D, H, W), or (C, D, H, W) without a batch, and `weight` is (C, O / groups, KD, KH, KW). The result is ([N,] O, D', H',
     W'). The other arguments and errors are as in `conv_transpose2d`.
@@ -281,10 +281,10 @@ def conv_transpose3d() -> None:
 
 
 def _contract_windows(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes, dtype: DType) -> Tensor:
-    """Contract the windows of `x` (batch, channels, *space) with a weight (groups, kernels, channels, *kernel), and add the bias.
+    """Return the windows of `x` (batch, channels, *space) contracted with a weight (groups, kernels, channels, *kernel), plus the bias.
 
-    `stride` and `dilation` have a number for each spatial axis. `bias`, None or one number for each kernel of each group, is added last.
-    `x` must be padded already. The result has dtype `dtype`.
+    `stride` and `dilation` have a number for each spatial axis. `bias` is None, or has a number for each kernel of each group. `x` must be
+    padded already. The result is (batch, groups * kernels, *windows), of dtype `dtype`.
     """
     space = len(stride)
     groups, outputs, channels, *kernel = weight.shape
@@ -303,10 +303,10 @@ def _contract_windows(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: S
 
 
 def _sum_products(weight: Any, x: Any, left: Layout, right: Layout, spatial_ndim: int) -> Any:
-    """Return the sums of products as (batch, groups, kernels, *space), over the remaining axes.
+    """Return the sums of products of `weight` and `x` as a tensor (batch, groups, kernels, *space) with `spatial_ndim` axes of space.
 
     `weight` is read through the layout `left` and `x` through `right`, both with the axes of the result, then the axes to sum over. If a
-    kernel has few results on an image, the images are moved next to space: more results then fill the lanes.
+    kernel has few results on an image, the loops over images and space run next to each other: more results then fill the lanes.
     """
     images, kernels, image_results = left.shape[0], left.shape[2], prod(left.shape[3 : 3 + spatial_ndim])
     if images == 1 or kernels < MIN_BATCHED_KERNELS or not is_ragged(image_results, float32.itemsize):
@@ -320,9 +320,9 @@ def _sum_products(weight: Any, x: Any, left: Layout, right: Layout, spatial_ndim
 
 
 class _Phase(NamedTuple):
-    """Every `stride`-th element of a transposed convolution's result along one axis.
+    """Every `stride`-th element of a transposed convolution's result along one axis, from one of the first `stride` elements on.
 
-    They use the same taps of the kernel, so they form an ordinary convolution with these taps.
+    These elements use the same taps of the kernel, so they form an ordinary convolution with these taps.
     """
 
     result_slice: slice  # positions in the result
@@ -357,10 +357,11 @@ def _split_phases(size: int, kernel: int, result: int, stride: int, cut: int, di
 
 
 def _run_phases(op: str, x: Any, weight: Any, bias: Any, phases: list[list[_Phase]], sizes: Sizes, dtype: DType) -> Tensor:
-    """Compute a transposed convolution phase by phase, with a weight (groups, kernels, channels, *kernel).
+    """Return a transposed convolution of `x` (batch, channels, *space), computed phase by phase, as a new tensor of `dtype`.
 
-    `phases` has the phases of each spatial axis, and `sizes` the sizes of the result along the spatial axes. `bias` is None, or a number
-    for each channel of the result. Positions without a tap get the bias alone.
+    `weight` is (groups, kernels, channels, *kernel). `phases` has the phases of each spatial axis, and `sizes` the sizes of the result
+    along the spatial axes. `bias` is None, or has a number for each channel of the result. Positions without a tap get the bias alone.
+    Messages begin with `op`.
     """
     pad_before = [max(0, *(-p.window_start for p in axis_phases)) for axis_phases in phases]
     pad_after = [max(0, *(p.window_start + p.extent - n for p in axis_phases)) for n, axis_phases in zip(x.shape[2:], phases, strict=True)]
@@ -391,7 +392,10 @@ def _run_phases(op: str, x: Any, weight: Any, bias: Any, phases: list[list[_Phas
 
 
 def _operand_dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
-    """Return the dtype to which `x`, `weight` and `bias` (unless None) promote. Raise DTypeError if `x` and `weight` promote to bool."""
+    """Return the dtype to which `x`, `weight` and `bias` (unless None) promote.
+
+    Raise DTypeError, beginning with `op`, if they do not promote, or if `x` and `weight` promote to bool.
+    """
     dtype = contraction_dtype(op, x, weight)
     if dtype.kind == "bool":
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.int64)")
@@ -399,9 +403,10 @@ def _operand_dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> D
 
 
 def _check_groups(op: str, groups: int, x: Tensor, weight: Tensor, spatial_ndim: int) -> int:
-    """Return the valid number of groups.
+    """Return `groups` as a valid integer of 1 or more. Messages begin with `op`.
 
-    Raise ShapeError for a weight of a wrong shape, ArgumentError if `groups` is no divisor of the channels.
+    Raise ShapeError unless `weight` has `spatial_ndim` + 2 axes and a kernel without size 0. Raise ArgumentError if `groups` does not
+    divide the channels of `x`, axis 1.
     """
     (groups,) = parse_per_axis(op, "groups", groups, 1, 1)
     if weight.ndim != spatial_ndim + 2:
@@ -416,15 +421,16 @@ def _check_groups(op: str, groups: int, x: Tensor, weight: Tensor, spatial_ndim:
 
 
 def _check_bias(op: str, bias: Tensor | None, outputs: int) -> None:
+    """Raise ShapeError unless `bias` is None or has shape (outputs,), with a number for each channel of the result."""
     if bias is not None and bias.shape != (outputs,):
         raise ShapeError(f"{op}: the bias has shape {bias.shape}; with {outputs} channels in the result it must be ({outputs},)")
 
 
 def _pad_counts(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tuple[Sizes, Sizes]:
-    """Return two tuples: the zeros to add before and after the elements, for each spatial axis.
+    """Return two tuples with the number of zeros to add before and after the elements along each spatial axis.
 
-    `padding` is a number, a number for each axis, "same" or "valid". `extent` are the sizes of the dilated kernel. Raise ArgumentError for
-    a `stride` above 1 with "same".
+    `padding` is a number, a number for each axis, "same" or "valid". `extent` are the sizes of the dilated kernel. Raise ArgumentError,
+    which begins with `op`, for another `padding`, and for a `stride` above 1 with "same".
     """
     if not isinstance(padding, str):
         both = parse_per_axis(op, "padding", padding, len(extent), 0)
@@ -440,10 +446,10 @@ def _pad_counts(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> t
 
 
 def _transposed_sizes(op: str, x: Tensor, extent: Sizes, stride: Sizes, cut: Sizes, output_pads: Sizes) -> Sizes:
-    """Return the sizes of a transposed convolution's result along the spatial axes. Raise ShapeError for an empty result.
+    """Return the sizes of a transposed convolution's result along the spatial axes of `x`. Raise ShapeError for an empty result.
 
-    The arguments have a number for each spatial axis: `extent` the size of the dilated kernel, `cut` the elements removed at each end,
-    `output_pads` the elements added at the end.
+    The arguments have a number for each spatial axis: `extent` the size of the dilated kernel, `stride` the distance of products in the
+    result, `cut` the elements removed at each end, `output_pads` the elements added at the end. Messages begin with `op`.
     """
     sizes = []
     for axis, (n, r, s, c, m) in enumerate(zip(x.shape[2:], extent, stride, cut, output_pads, strict=True)):

@@ -60,7 +60,10 @@ Shape = int | Sequence[int]
 
 
 def normalize_shape(op: str, shape: Shape) -> tuple[int, ...]:
-    """Return a shape, given as an integer or several, as a tuple. Raise ShapeError for a negative size."""
+    """Return `shape`, an integer or a sequence of integers, as a tuple.
+
+    Raise ShapeError, beginning with `op`, for a negative size, and an error for too many elements.
+    """
     if type(shape) is int and 0 <= shape <= MAX_TENSOR_ELEMENTS:  # as mostly
         return (shape,)
     if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):  # at most 2**48 elements
@@ -74,6 +77,7 @@ def normalize_shape(op: str, shape: Shape) -> tuple[int, ...]:
 
 
 def _check_device(op: str, device: str | None) -> None:
+    """Raise ArgumentError, beginning with `op`, unless `device` is "cpu" or None."""
     if device is not None:
         check_device(op, device)
 
@@ -87,6 +91,7 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     dtype : dtype, optional
         By default the dtype of the elements (tensors, NumPy scalars). Python numbers become bool, int64, float64 or complex128.
     device : "cpu", optional
+        The only device, as in the array API.
     copy : bool, optional
         True always copies. False shares the memory of an array or buffer, and writes to either side are visible in both. By default, a
         NumPy array is copied unless permanently read-only.
@@ -161,6 +166,7 @@ array = tensor = asarray
 
 
 def _make_of_dtype(value: Any, dtype: DType) -> Tensor:
+    """Return a new tensor of `dtype` with the elements of `value`, anything that `asarray` accepts."""
     return asarray(value, dtype=dtype, copy=True)
 
 
@@ -168,7 +174,10 @@ upcalls.make_tensor = _make_of_dtype
 
 
 def _export_foreign(op: str, obj: Any, export: Callable[[], Any]) -> Any:
-    """Return `export()`, which exports `obj` from another library. Raise DTypeError if the export fails, NotShared for a BufferError."""
+    """Return `export()`, a function that exports `obj` from another library.
+
+    Raise DTypeError, beginning with `op`, if the export fails, and NotShared if it fails by a BufferError.
+    """
     try:
         return export()
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
@@ -181,7 +190,7 @@ def _export_foreign(op: str, obj: Any, export: Callable[[], Any]) -> Any:
 
 
 def _has_buffer(obj: Any) -> bool:
-    """Return whether an object exports memory through the buffer protocol, as Python's arrays do. Bytes count as text."""
+    """Return whether `obj` exports memory through the buffer protocol, as Python's arrays do. Bytes count as text, so return False."""
     if isinstance(obj, bytes):
         return False
     try:
@@ -194,11 +203,12 @@ def _has_buffer(obj: Any) -> bool:
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """Return a tensor over the memory of an object that exports DLPack. Writes to either side are visible in both.
 
-    With `copy=True` the tensor has new memory. With None the other library may copy if nothing can be shared; with False the library must
-    not copy. The first write to a tensor over read-only memory moves the tensor to new memory, and leaves the shared memory unchanged.
+    `x` is an array of another library, with the method `__dlpack__`. `device="cpu"` asks the library to bring the elements to the CPU. With
+    `copy=True` the tensor has new memory. With None the library may copy if nothing can be shared; with False it must not copy. The first
+    write to a tensor over read-only memory moves the tensor to new memory.
 
     Raise ArgumentError for an object without DLPack or on another device, and DTypeError for an unsupported dtype or if the library
-    refuses. Raise NotShared, which is also a BufferError, if the library cannot share. (Array API 2025.12, `from_dlpack`.)
+    refuses. Raise NotShared, also a BufferError, if the library cannot share. (Array API 2025.12, `from_dlpack`.)
 
     Examples
     --------
@@ -213,11 +223,12 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
 
 
 def _is_bfloat16(x: Any) -> bool:
-    """Return whether the dtype of another library's object is called bfloat16."""
+    """Return whether the dtype of `x`, an object of another library, is called bfloat16."""
     return str(getattr(x, "dtype", "")).endswith("bfloat16")
 
 
 def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tensor:
+    """Return a tensor with the elements of `x`, in shared or new memory. Arguments and errors are those of `from_dlpack`."""
     from ..tensor.dlpack import import_array
 
     dlpack_device = _export_foreign(op, x, lambda: tuple(x.__dlpack_device__()))
@@ -233,7 +244,10 @@ def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tens
 
 
 def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
-    """Return a new tensor with the elements of `x` in another dtype. With `copy=False`, return `x` itself if its dtype is equal."""
+    """Return a new tensor with the elements of `x` cast to `dtype`. With `copy=False`, return `x` itself if its dtype is equal.
+
+    Integers out of range wrap around. `device` is "cpu" or None. Raise DTypeError for complex numbers as a real dtype.
+    """
     _check_device("astype", device)
     return asarray(x).astype(dtype, copy=copy)
 
@@ -242,7 +256,7 @@ def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | 
 
 
 def memoized_creation(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Decorate a function of the arguments alone, so that the fast path records and replays calls."""
+    """Return a wrapper of `fallback`, a function of the arguments alone, by which the fast path records and replays calls."""
     name = fallback.__name__
 
     @wraps(fallback)
@@ -261,10 +275,10 @@ def memoized_creation(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
 @memoized_creation
 @argument_aliases
 def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor filled with `fill_value`, a number or a 0-d tensor. The dtype defaults to the one of `fill_value`.
+    """Return a new tensor filled with `fill_value`, a number or a 0-d tensor. The dtype defaults to the dtype of `fill_value`.
 
-    `shape` is an int or a Sequence[int]. Raise OutOfBounds for an integer beyond the dtype's range, DTypeError for a complex in a real
-    dtype.
+    `shape` is an int or a Sequence[int]; `device` is "cpu" or None. Raise ShapeError for a negative size, OutOfBounds for an integer beyond
+    the dtype's range, and DTypeError for a complex number in a real dtype.
 
     Examples
     --------
@@ -277,6 +291,7 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
 
 @memoized_creation
 def _fill(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
+    """Return the result of `full`; messages begin with `op`. A `fill_value` on the tape has a derivative."""
     _check_device(op, device)
     sizes = normalize_shape(op, shape)
     if is_scalar_on_tape(fill_value):
@@ -313,49 +328,49 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = 
 @memoized_creation
 @argument_aliases
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of ones. `shape` is an int or a Sequence[int]; the dtype defaults to float64."""
+    """Return a new tensor of ones. `shape` is an int or a Sequence[int]; `dtype` defaults to float64; `device` is "cpu" or None."""
     return _fill("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @memoized_creation
 @argument_aliases
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor with uninitialised elements. `shape` is an int or a Sequence[int]; the dtype defaults to float64."""
+    """Return a new tensor with uninitialised elements. `shape`, `dtype` and `device` are as in `zeros`: float64 is the default dtype."""
     _check_device("empty", device)
     return Tensor._from_node(Node.of(EMPTY, normalize_shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
 @argument_aliases
 def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor filled with the number `fill_value`, with the shape of `x`, and by default the dtype of `x`."""
+    """Return a new tensor filled with `fill_value`, as by `full`, with the shape of `x`, and by default the dtype of `x`."""
     x = asarray(x)
     return _fill("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
 @argument_aliases
 def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`."""
+    """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None."""
     x = asarray(x)
     return _fill("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
 @argument_aliases
 def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`."""
+    """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None."""
     x = asarray(x)
     return _fill("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
 @argument_aliases
 def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor with uninitialised elements, the shape of `x`, and by default the dtype of `x`."""
+    """Return a new tensor with uninitialised elements, the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
 @memoized_creation
 def make_flat_indices(shape: tuple[int, ...]) -> Tensor:
-    """Return the row-major flat index of each element, as int64. The tensor is lazy and takes no memory until computed."""
+    """Return a tensor of `shape` with the row-major flat index of each element, as int64. It takes no memory until computed."""
     return Tensor._from_node(Node.of(POSITION, shape, DEFAULT_INT))
 
 
@@ -366,12 +381,12 @@ def _float_range(count: int) -> Tensor:
 
 
 def is_scalar_on_tape(x: Any) -> TypeGuard[Tensor]:
-    """Return whether `x` is a 0-d tensor on the tape. Such an `x` must remain a tensor, as it may have a derivative."""
+    """Return whether `x` is a 0-d tensor on the tape, and must therefore not be replaced by a number."""
     return isinstance(x, Tensor) and x.ndim == 0 and x._is_on_tape()
 
 
 def _to_real(op: str, x: Any) -> float:
-    """Return `x` as a real number. Raise DTypeError if complex."""
+    """Return `x`, a number, symbolic size or 0-d tensor, as a real number. Raise DTypeError, beginning with `op`, for complex `x`."""
     if type(x) is int or type(x) is float or is_symbolic(x):
         return x  # type: ignore[no-any-return]
     value = to_number(x, op)
@@ -402,8 +417,14 @@ def arange(
     start, stop : int or float
         A single argument is `stop`, and `start` is 0. `end` is another name of `stop`.
     step : int or float, not 0, default 1
+        The distance of neighbours. A negative step counts down.
     dtype : dtype, optional
-        int64 by default if all three numbers are integers, else float64.
+        int64 by default if start, stop and step are integers, else float64.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, OutOfBounds
+        If `step` is 0 or the number of elements not finite, if a number is complex, or if an integer dtype is too narrow.
 
     Examples
     --------
@@ -469,12 +490,18 @@ def linspace(
     Parameters
     ----------
     start, stop : int, float or complex
+        The first number, and the last, or with `endpoint=False` the number after the last.
     num : int, default 50
         Number of elements, 0 or more. `steps` is another name of `num`.
     dtype : dtype, optional
         By default complex128 if `start` or `stop` is complex, else float64. Integer dtypes round down.
     endpoint : bool, default True
-        Whether `stop` is the last number.
+        If True, `stop` is the last number.
+
+    Raises
+    ------
+    ArgumentError, DTypeError
+        If `num` is negative, or for complex numbers in a real dtype.
 
     Examples
     --------
@@ -504,9 +531,9 @@ def linspace(
 
 
 def _convert_ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
-    """Return both ends of `linspace` and the default dtype of the result, float or complex.
+    """Return `start` and `stop`, the ends of `linspace`, and the default dtype of the result, float64 or complex128.
 
-    The ends become Python floats or complex numbers of this kind. A 0-d tensor on the tape stays a tensor.
+    Both ends become Python floats or complex numbers. A 0-d tensor on the tape stays a tensor, cast to the default dtype.
     """
     if type(start) is float and type(stop) is float:  # as mostly
         return start, stop, DEFAULT_FLOAT
@@ -520,7 +547,10 @@ def _convert_ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
 
 
 def choose_step_scale(start: complex, stop: complex) -> float:
-    """Return a power of two, mostly 1: scaled by it, `start` and `stop` have a finite distance, and a step keeps full precision."""
+    """Return the power of two, mostly 1, by which to scale `start` and `stop` before the step between points is computed.
+
+    The scaled ends have a finite distance, and a step keeps full precision.
+    """
     distance = stop - start
     if type(distance) is float and 2.0**-900 <= abs(distance) < inf:
         return 1.0
@@ -533,7 +563,10 @@ def choose_step_scale(start: complex, stop: complex) -> float:
 @memoized_creation
 @argument_aliases
 def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new matrix with ones on diagonal `k` and zeros elsewhere. The dtype defaults to float64, and `n_cols` to `n_rows`."""
+    """Return a new matrix with ones on diagonal `k` and zeros elsewhere. `dtype` defaults to float64, and `n_cols` to `n_rows`.
+
+    Diagonals above the main one have positive numbers. `device` is "cpu" or None. Raise ShapeError for a negative size.
+    """
     _check_device("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
     n_rows, n_cols = normalize_shape("eye", (n_rows, n_cols))
@@ -543,11 +576,15 @@ def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike 
 
 
 def _clamp_diagonal(op: str, k: int, rows: int, columns: int) -> int:
-    """Return the number `k` of a diagonal of a matrix (0: the main one, above 0: to the right), limited to just outside of the matrix."""
+    """Return the number `k` of a diagonal of a matrix (0: main diagonal, above 0: to the right), limited to just outside of the matrix.
+
+    `rows` and `columns` are the sizes of the matrix. Raise ArgumentError, beginning with `op`, if `k` is no integer.
+    """
     return max(-rows - 1, min(validate_int(op, "k", k), columns + 1))
 
 
 def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
+    """Return the matrices `x` with zeros where `keep`, a comparison of the column with the row plus `k`, is false."""
     x = asarray(x)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; it must have at least 2, those of a matrix")
@@ -558,11 +595,11 @@ def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
 
 @memoized_call
 def tril(x: Operand, /, k: int = 0) -> Tensor:
-    """Return a new tensor: the matrices in the last two axes of `x`, with zeros above diagonal `k`. `x` needs two axes or more."""
+    """Return the matrices in the last two axes of `x` with zeros above diagonal `k`, as a new tensor. `x` needs two axes or more."""
     return _mask_triangle("tril", x, k, "less_equal")
 
 
 @memoized_call
 def triu(x: Operand, /, k: int = 0) -> Tensor:
-    """Return a new tensor: the matrices in the last two axes of `x`, with zeros below diagonal `k`. `x` needs two axes or more."""
+    """Return the matrices in the last two axes of `x` with zeros below diagonal `k`, as a new tensor. `x` needs two axes or more."""
     return _mask_triangle("triu", x, k, "greater_equal")

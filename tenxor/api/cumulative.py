@@ -24,7 +24,7 @@ __all__ = ["cummax", "cummin", "divmod", "fmod", "logcumsumexp"]
 
 
 class Extremes(NamedTuple):
-    """Running extrema: the `values`, and the `indices` along the axis where each occurs last so far."""
+    """Running extrema: the `values`, and the `indices` along the axis of the last occurrence of each so far."""
 
     values: Tensor
     indices: Tensor
@@ -38,9 +38,9 @@ def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Tensor
     Parameters
     ----------
     x : Tensor
-        Any real dtype.
+        Any dtype but complex ones.
     axis : int, default -1
-        `dim` is another name of `axis`.
+        The axis along which the maxima run. `dim` is another name of `axis`.
     out : tuple of two Tensor, optional
         Tensors that receive the results and are returned.
 
@@ -79,9 +79,9 @@ def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Tensor
     Parameters
     ----------
     x : Tensor
-        Any real dtype.
+        Any dtype but complex ones.
     axis : int, default -1
-        `dim` is another name of `axis`.
+        The axis along which the minima run. `dim` is another name of `axis`.
     out : tuple of two Tensor, optional
         Tensors that receive the results and are returned.
 
@@ -112,9 +112,10 @@ def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: Tensor
 
 
 def _write_both(op: str, out: Any, results: TensorPair, mask: Any = None) -> TensorPair:
-    """Return the two results. If `out` is a pair, each result is written into its item of `out` first, unless the item is None.
+    """Return the two results, or the items of the pair `out` into which they are written. An item None stands for the result itself.
 
-    `mask`, a bool tensor or None, restricts the writes to elements where the mask is true.
+    `mask`, a bool tensor or None, restricts the writes to elements where the mask is true. Raise ArgumentError, beginning with `op`, for
+    an `out` that is no pair, and for a mask without `out`.
     """
     if out is None:
         return write_out(op, None, results[0], where=mask), results[1]
@@ -125,7 +126,10 @@ def _write_both(op: str, out: Any, results: TensorPair, mask: Any = None) -> Ten
 
 
 def _running_extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
-    """Return the running extrema along `axis`. If derivatives are recorded for `x`, gather the values by the indices."""
+    """Return the running extrema of `x` along `axis`; `name` is "max" or "min", and `op` the name of the function in messages.
+
+    If derivatives are recorded for `x`, the values are gathered by the indices, so that they have derivatives.
+    """
     extremes = Extremes(*x.detach()._cumulative_extremes(name, op, axis))
     return extremes._replace(values=take_along_axis(x, extremes.indices, axis=axis)) if is_on_tape(x) else extremes
 
@@ -137,16 +141,16 @@ def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None, out: 
     Parameters
     ----------
     x : Tensor
-        Integers become float64.
+        Any dtype. Integers and bools become float64.
     axis : int, default -1
-        `dim` is another name of `axis`.
+        The axis along which the sums run. `dim` is another name of `axis`.
     out : Tensor, optional
         Tensor that receives the result and is returned.
 
     Returns
     -------
     Tensor
-        New float or complex tensor of the shape of `x`. Element `i` is over elements `0..i`.
+        New tensor of the shape of `x`, of a float or complex dtype. Element `i` is computed from elements `0..i`.
 
     Raises
     ------
@@ -181,7 +185,19 @@ def divmod(x1: Operand, x2: Operand, /, *, out: TensorPair | None = None, where:
     out : tuple of two Tensor, optional
         Tensors that receive the results and are returned.
     where : bool Tensor, optional
-        Restricts the write to its true positions.
+        Only with `out`: elements of `out` are written only where `where` is true.
+
+    Returns
+    -------
+    tuple of two Tensor
+        New tensors of the broadcast shape and the promoted dtype. With `out`, the tensors in `out`.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        If an operand is complex or bool, if dtypes do not promote, or if shapes do not broadcast.
+    ArgumentError
+        If `out` is no pair, or for `where` without `out`.
 
     References
     ----------
@@ -208,7 +224,14 @@ def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Opera
     out : Tensor, optional
         Tensor that receives the result and is returned.
     where : bool Tensor, optional
-        Restricts the write to its true positions.
+        Only with `out`: elements of `out` are written only where `where` is true.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        If an operand is complex or bool, if dtypes do not promote, or if shapes do not broadcast.
+    ArgumentError
+        For `where` without `out`.
 
     References
     ----------

@@ -121,18 +121,20 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
         A function of positional arguments, which may also be given by keyword. Neither `function` nor captured tensors are differentiated.
     backward : callable
         `backward(gradient, value, *args)` takes the cotangent of the value, nested like the value, the value itself and the arguments.
-        `backward` returns the cotangent of the argument, or for several arguments a tuple with an entry for each; None stands for 0. An
-        expensive cotangent may be given as a function without arguments, called only if the cotangent is wanted.
+        `backward` returns the cotangent of the argument, nested like the argument, or for several arguments a tuple with an entry for each.
+        None stands for 0, and for an argument without tensors. An expensive cotangent may be given as a function without arguments, called
+        only if the cotangent is wanted.
 
     Returns
     -------
     callable
-        A function of the positional arguments of `function`, with the same value.
+        A function of the positional arguments of `function`, with the same value. The tensors in the value are new.
 
     Raises
     ------
     ArgumentError
-        If `function` or `backward` is not callable; in the backward pass, for a wrong number of cotangents.
+        If `function` or `backward` is not callable; in a call, for a keyword argument without a position; in the backward pass, for a wrong
+        number of cotangents.
     ShapeError
         In the backward pass, for a cotangent of another shape than the argument.
 
@@ -191,7 +193,10 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
 
 
 def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Return all arguments of a call in the order of the parameters. Raise ArgumentError for an argument without a position."""
+    """Return all arguments of the call `function(*args, **named)` as a tuple, in the order of the parameters.
+
+    Raise ArgumentError if the call does not fit the parameters, or for an argument without a position.
+    """
     from inspect import signature
 
     try:
@@ -209,8 +214,9 @@ def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[st
 
 
 def _snapshot(x: Any) -> Any:
-    """Return a tensor with the present content and tape node of `x`, in memory that is not externally shared. An `x` that is no tensor is
-    returned unchanged.
+    """Return a new tensor with the present content and tape node of `x`, in memory that is not externally shared.
+
+    An `x` that is no tensor is returned unchanged.
     """
     if not isinstance(x, Tensor):
         return x
@@ -224,6 +230,7 @@ def _copy_if_overlapping(x: Any) -> Any:
 
 
 def _detach(x: Any) -> Any:
+    """Return a tensor `x` without derivatives (`detach`), and any other `x` unchanged."""
     return x.detach() if isinstance(x, Tensor) else x
 
 
@@ -234,8 +241,10 @@ def _cotangent_tensor(view: NodeView, like: Tensor) -> Tensor:
 
 
 def _match_cotangents(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
-    """Return the cotangents of the tensors in argument `x`, None for 0. `c` is the user's cotangent. If `c` is a function, `c` is called
-    only if `wanted` has the index of such a tensor.
+    """Return a list with the cotangent of each tensor in the argument `x`, or None for 0. `c` is the user's cotangent of `x`.
+
+    If `c` is a function, `c` is called only if `wanted` has the index of a tensor of `x`; index 0 is the first tensor of `x`. Raise
+    ArgumentError if `c` is not nested like `x`.
     """
     count = len([t for t in list_leaves([x]) if isinstance(t, Tensor)])
     if callable(c):

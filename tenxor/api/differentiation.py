@@ -350,8 +350,25 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
 def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """Return a function that computes the second derivatives of `function`, whose value must be a real number.
 
-    `argnums` is an int or a Sequence[int], as in `tx.grad`. The result is the `tx.jacobian` of the gradient, with the argument's shape
-    twice. Raise DTypeError for complex arguments, as their gradients are not holomorphic: take real and imaginary parts.
+    Parameters
+    ----------
+    function : callable
+        A function of tensors, or of nested lists, tuples and dicts of tensors. `function` returns a real tensor of one element.
+    argnums : int or Sequence[int], default 0
+        Numbers of the positional arguments with respect to which derivatives are taken.
+
+    Returns
+    -------
+    callable
+        A function with the parameters of `function` that returns the `tx.jacobian` of the gradient: a new tensor with the argument's shape
+        twice. For a sequence `argnums`, the result is a tuple of tuples, with a tensor for each pair of arguments. For an argument that is
+        nested, the result is nested in the same way twice.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, ShapeError
+        As in `tx.value_and_grad`. Also DTypeError for complex arguments, as their gradients are not holomorphic: take real and imaginary
+        parts.
 
     Examples
     --------
@@ -374,8 +391,10 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Cal
 
 
 class _DerivativeScope:
-    """The arguments of a function as leaves of the tape, and the passes between the leaves and the results. As a context it records
-    derivatives.
+    """The arguments of a function as leaves of the tape, and the passes between the leaves and the results.
+
+    `numbers` are the numbers of the arguments in `args` to differentiate by. The attribute `args` has leaves in their place. A `with`
+    statement over the scope records derivatives.
     """
 
     def __init__(self, op: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
@@ -407,8 +426,9 @@ class _DerivativeScope:
         tape_mode.set(self._previous_tracking)
 
     def _make_leaf(self, x: Any) -> Tensor:
-        """Return a new tensor on a new leaf, with the elements of the argument `x`. Raise DTypeError if no derivative with respect to `x`
-        exists.
+        """Return a new tensor on a new leaf of the tape, with the elements of the argument `x`, and append both to the lists of leaves.
+
+        Raise DTypeError for a dtype without derivatives.
         """
         t = asarray(float(x) if type(x) is int else x)
         if not is_smooth(t.dtype):
@@ -449,14 +469,17 @@ class _DerivativeScope:
         return [_to_tensor(None if x is None else x.view_through(t.layout), t) for x, t in zip(result_tangents, results, strict=True)]
 
     def detach_results(self, *trees: Any) -> None:
-        """Detach results from the leaves, unless an outer derivative needs the tape."""
+        """Detach the tensors in the nested values `trees` from the leaves, to free residuals.
+
+        Nothing is detached if an outer derivative may need the tape.
+        """
         for t in list_leaves(trees):
             if isinstance(t, Tensor) and type(t.storage.node.tape_node) is TapeNode:
                 detach_segment(t.storage.node, self.oldest_tape_serial)
 
 
 def _convert_like(op: str, role: str, x: Any, t: Tensor) -> NodeView:
-    """Return the user's cotangent or tangent `x` of `t`, in the dtype of `t`. Raise ShapeError if the shapes differ.
+    """Return the user's cotangent or tangent `x` of `t`, in the dtype of `t`. Raise ShapeError, beginning with `op`, if the shapes differ.
 
     `role`, "cotangent" or "tangent", is for the message.
     """
@@ -470,14 +493,17 @@ def _convert_like(op: str, role: str, x: Any, t: Tensor) -> NodeView:
 
 
 def _to_tensor(x: NodeView | None, t: Tensor) -> Tensor:
-    """Return `x` as a tensor of the shape of `t`; zeros for None."""
+    """Return `x` as a tensor of the shape of `t`; for None, return zeros of the shape and dtype of `t`."""
     if x is None:
         x = full_view(0, t.shape, t.dtype)
     return Tensor._from_node(x.node)._view(x.layout.reshape(t.shape))
 
 
 def _take_differentiated(op: str, result: Any) -> Any:
-    """Return the first item of `result`, a pair of value and auxiliary data (`has_aux`). Raise ArgumentError for anything but a pair."""
+    """Return the first item of `result`, a pair of value and auxiliary data (`has_aux`).
+
+    Raise ArgumentError, beginning with `op`, for anything but a pair.
+    """
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise ArgumentError(
             f"{op}: the function gave {describe_with_type(result)}; with has_aux it must return a pair: the value and the auxiliary data"
@@ -488,7 +514,7 @@ def _take_differentiated(op: str, result: Any) -> Any:
 def _result_tensors(op: str, value: Any) -> list[Tensor]:
     """Return the tensors in `value`, the nested result of a function, in order.
 
-    Raise DTypeError unless each is floating-point or complex.
+    Raise DTypeError, beginning with `op`, unless each leaf is a floating-point or complex tensor.
     """
     tensors = list_leaves(value)
     for t in tensors:
@@ -507,7 +533,10 @@ def _check_scalar(op: str, value: Any) -> None:
 
 
 def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:
-    """Return `argnums` as a sequence. Raise ArgumentError if it does not consist of integers, or if `function` is not callable."""
+    """Return `argnums`, an integer or several, as a tuple.
+
+    Raise ArgumentError, beginning with `op`, for anything but integers, and if `function` is not callable.
+    """
     check_callable(op, function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
     if not all(isinstance(k, int) for k in numbers):
@@ -516,7 +545,8 @@ def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequ
 
 
 def _is_reverse_mode(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
-    """Return whether a Jacobian is computed in reverse mode: as `mode` says, as complex numbers require, or with the fewer passes.
+    """Return whether the Jacobian of `results` by `leaves` is computed in reverse mode: as `mode` says, as complex numbers require, or
+    with the fewer passes.
 
     `mode` is "reverse", "forward" or None for a free choice. Raise DTypeError if `mode` contradicts the dtypes.
     """
@@ -541,8 +571,9 @@ def _shape_derivative(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
 
 
 def _make_basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
-    """Return the basis tangents of tensor `k`: for each element a 1 there and 0 elsewhere, along a new first axis, or the last if
-    `last`.
+    """Return a batch of tangents for each of `tensors`, along a new first axis, or a new last axis if `last`.
+
+    Entry j of the batch is 1 at the flat index j of tensor `k`, and 0 elsewhere and in all other tensors.
     """
     count = tensors[k].size
     basis = []

@@ -28,7 +28,7 @@ from ..tensor import Tensor
 
 
 class DrawSource(Protocol):
-    """A random generator, as scopes see it: `_state` is the seed and the number of the next stream."""
+    """The interface of a random generator for scopes: `_state` is the seed and the number of the next stream."""
 
     _state: tuple[int, int]
 
@@ -57,9 +57,9 @@ class DrawScope:
         self.enclosing_scope = _current_scope.get()
 
     def draw(self, generator: DrawSource, size: int, count: int = 1) -> Draw:
-        """Return the next draw of `generator`, of `size` elements.
+        """Return the next draw of `generator`, for a tensor of `size` elements.
 
-        With `count`, take as many consecutive streams, and return the first draw.
+        With `count`, take `count` consecutive streams, and return the draw of the first stream.
         """
         return generator._reserve(count) if self.enclosing_scope is None else self.enclosing_scope.draw(generator, size, count)
 
@@ -71,12 +71,12 @@ class DrawScope:
             self.enclosing_scope.release(generator, draw, count)
 
     def note_seeding(self, generator: DrawSource, is_fixed: bool) -> None:
-        """Note a new state of `generator`, before the change. `is_fixed` tells whether the state is the same in every call."""
+        """Note that `generator` is about to get a new state. `is_fixed` is false for a random seed, which differs from call to call."""
         if self.enclosing_scope is not None:
             self.enclosing_scope.note_seeding(generator, is_fixed)
 
     def close(self) -> None:
-        """End the scope."""
+        """End the scope. Subclasses undo changes to generators here; this class does nothing."""
 
 
 _current_scope: ContextVar[DrawScope | None] = ContextVar("draws", default=None)
@@ -95,15 +95,15 @@ def open_scope(scope: DrawScope) -> Iterator[None]:
 
 
 def next_draw(generator: DrawSource, size: int) -> Draw:
-    """Return the next draw of a generator, of `size` elements, in the scope of this thread."""
+    """Return the next draw of `generator`, for a tensor of `size` elements, as the scope of this thread decides, if one is open."""
     scope = _current_scope.get()
     return generator._reserve(1) if scope is None else scope.draw(generator, size)
 
 
 def note_seeding(generator: DrawSource, is_fixed: bool) -> None:
-    """Tell the scope of this thread, if open, about a new state of `generator`, before the change.
+    """Tell the scope of this thread, if one is open, that `generator` is about to get a new state.
 
-    `is_fixed` tells whether the state is the same in every call of the function.
+    `is_fixed` is false for a random seed, which differs from call to call.
     """
     scope = _current_scope.get()
     if scope is not None:
@@ -128,7 +128,7 @@ class RecordingScope(DrawScope):
 
 
 class _RestoringScope(DrawScope):
-    """A scope that restores the states of generators at the end."""
+    """A scope that restores the states of the generators seeded inside when the scope closes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +143,10 @@ class _RestoringScope(DrawScope):
 
 
 class _ReplayingScope(_RestoringScope):
-    """A scope that returns the draws of a recorded call in order, independent of the generators' states."""
+    """A scope that returns the draws `draws` of a recorded call in order, independent of the states of the generators.
+
+    A draw beyond them raises DerivativeError, beginning with `op`.
+    """
 
     def __init__(self, op: str, draws: Sequence[Draw]) -> None:
         super().__init__()
@@ -163,12 +166,18 @@ class _ReplayingScope(_RestoringScope):
 
 
 def make_replaying_scope(op: str, record: RecordingScope) -> _ReplayingScope:
-    """Return a scope with the draws noted by `record`, in order. A call with more draws raises DerivativeError, naming `op`."""
+    """Return a scope that repeats the draws recorded by `record`, in order. A further draw raises DerivativeError, which names `op`.
+
+    When the scope closes, generators seeded inside get their former states back.
+    """
     return _ReplayingScope(op, record.draws)
 
 
 class RefusingScope(DrawScope):
-    """A scope that refuses draws, except from generators that the function itself seeds: such draws are the same in each call."""
+    """A scope that refuses draws by a TraceError with the text `message`.
+
+    Allowed are draws from generators that the function itself gave a fixed state, as such draws are the same in each call.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__()
@@ -192,7 +201,10 @@ class RefusingScope(DrawScope):
 
 
 class BatchScope(RefusingScope):
-    """A scope for a function that is called once for a batch of `size` elements."""
+    """A scope for a function that is called once for a batch of `size` elements (`vmap`).
+
+    `randomness` is "error" to refuse draws, "same" for the same draw for all elements, or "different" for one each.
+    """
 
     def __init__(self, size: int, randomness: str) -> None:
         super().__init__(
@@ -218,7 +230,10 @@ class BatchScope(RefusingScope):
         return batch_draw._replace(counter=self.element_index * size + batch_draw.counter)
 
     def batched_indices(self) -> dict[Node, Node]:
-        """Map the placeholder for the index of a batch element to the indices of all batch elements. Empty if no draw reads it."""
+        """Return a dict from the placeholder for the index of a batch element to a node with the indices of the whole batch.
+
+        The dict is empty if no draw reads the placeholder.
+        """
         if self.element_index is None:
             return {}
         return {self.element_index.node: Tensor._from_array(np.arange(self.size, dtype=np.uint64)).node}
@@ -242,7 +257,7 @@ class StepScope(_RestoringScope):
 
     @property
     def has_seeded(self) -> bool:
-        """True if the step seeds a generator: such a step must be called for each element."""
+        """True if the step seeds a generator. Such a step cannot be traced once: it must be called for each element."""
         return bool(self.states)
 
     @property
@@ -251,10 +266,10 @@ class StepScope(_RestoringScope):
         return [x.node for _, draws in self.draws.values() for draw in draws for x in (draw.seed, draw.stream) if isinstance(x, Tensor)]
 
     def reserve_steps(self, step_count: int) -> list[Tensor] | None:
-        """Take the draws of `step_count` steps from the generators, as a loop would.
+        """Take the draws of `step_count` steps from the generators, as a loop would, and return their values.
 
-        Return a tensor of shape (step_count,) for each placeholder in `placeholders`, in order. Return None if the draws have no values
-        because an enclosing function is traced.
+        The result has a uint64 tensor of shape (step_count,) for each placeholder in `placeholders`, in order. Return None, and take
+        nothing, if the draws have no values because an enclosing function is traced.
         """
         tensors: list[Tensor] = []
         for generator, draws in self.draws.values():
@@ -271,10 +286,11 @@ class StepScope(_RestoringScope):
         return tensors
 
     def release_reserved(self) -> None:
-        """Give back the draws that `reserve_steps` took."""
+        """Give the draws taken by `reserve_steps` back to the generators, last first."""
         while self.reserved:
             DrawScope.release(self, *self.reserved.pop())
 
 
 def _scalar_tensor(node: Node) -> Tensor:
+    """Return `node`, a node of a single element, as a 0-d tensor."""
     return Tensor(Storage(node), Layout.contiguous(()), node.dtype)

@@ -53,7 +53,10 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
 
 
 def register_with_einops() -> None:
-    """Register tensors with einops: its functions then accept tensors, as einops looks for subclasses of `AbstractBackend`."""
+    """Define a back end for tensors in einops, which must be installed. The functions of einops then accept tensors.
+
+    einops finds the back end as a subclass of `AbstractBackend`.
+    """
     from einops._backends import AbstractBackend
 
     class TenxorBackend(AbstractBackend):

@@ -31,7 +31,7 @@ class Subscripts(NamedTuple):
 
 
 def parse_subscripts(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
-    """Parse subscripts like "ij,jk->ik" for operands of `shapes`, in order.
+    """Return the labels and sizes for subscripts like "ij,jk->ik" and operands of `shapes`, in order.
 
     Raise ArgumentError for invalid subscripts, and ShapeError for shapes that do not fit.
     """
@@ -60,9 +60,9 @@ def parse_subscripts(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
 
 
 def _split_letters(prefix: str, term: str) -> list[str]:
-    """Split `term`, the subscripts of one operand, into letters and at most one ellipsis. Raise ArgumentError for anything else.
+    """Return `term`, the subscripts of one operand, as a list of letters and at most one `ELLIPSIS`.
 
-    Messages begin with `prefix`.
+    Raise ArgumentError, beginning with `prefix`, for anything else in `term`.
     """
     letters_before, dots, letters_after = term.partition(ELLIPSIS)
     for letter in letters_before + letters_after:

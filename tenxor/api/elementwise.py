@@ -18,7 +18,10 @@ from .output_arguments import write_out
 
 
 def _apply(op: Op, *values: Any) -> Tensor:
-    """Return the pending result of an operation on a user's operands. Operands that are no tensors convert as the first tensor requires."""
+    """Return the pending result of `op` on a user's operands `values`.
+
+    Numbers and arrays among them convert as the first tensor requires; without a tensor, the first value becomes one.
+    """
     first, *other_operands = map(Tensor._from_array_or_same, values)
     if type(first) is Tensor and all([type(value) in _UNCONVERTED_TYPES for value in other_operands]):
         return Tensor._apply(first, op, *other_operands)
@@ -172,7 +175,7 @@ _EXAMPLES = {  # arguments of the example in a docstring, with the result as a l
 
 
 def _build_docstring(op: Op) -> str:
-    """Return the docstring of the public function of a unary or binary operation."""
+    """Return the docstring of the public function of the unary or binary operation `op`."""
     summary, _, details = op.meaning.partition("; ")
     rule_name = op.rule.__qualname__.partition(".")[0]
     closure: Any = getattr(op.rule, "__closure__", None)  # holds the kinds of dtypes that the rule accepts
@@ -218,7 +221,7 @@ def _true_indices(condition: Tensor) -> tuple[Tensor, ...]:
 
 
 def _build_function(op: Op) -> Callable[..., Tensor]:
-    """Build the public function of an operation. Its docstring comes from the op table, and the fast path can replace it."""
+    """Return the public function of the operation `op`. Its docstring comes from the op table. The fast path can replace the function."""
     # `_apply` is looked up on the class: a lookup on the tensor takes a third of the time of a small operation.
 
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:

@@ -14,16 +14,19 @@ OPPOSITE_NORMS = {"backward": "forward", "forward": "backward", "ortho": "ortho"
 
 
 def _fit_size(g: Any, size: int) -> Any:
-    """Return the cotangent `g` of a last axis cropped or padded with zeros, as the cotangent of the axis before, of `size` elements."""
+    """Return `g` with its last axis cropped, or padded with zeros, to `size` elements.
+
+    This is the VJP of the opposite step: a transform crops or pads a last axis of `size` elements, and `g` is the cotangent of the result.
+    """
     cropped = g[..., :size]
     missing = size - cropped.shape[-1]
     return cropped if not missing else concat([cropped, zeros((*cropped.shape[:-1], missing), dtype=cropped.dtype)], -1)
 
 
 def _complex_vjp(adjoint_name: str) -> Any:
-    """Return the VJP of a complex transform. `adjoint_name` is "fft" for `ifft`, and "ifft" for `fft`.
+    """Return the VJP of a complex transform: a function of the cotangents, the result, the operands and the options.
 
-    Real input was converted to complex.
+    `adjoint_name` is "fft" for `ifft`, and "ifft" for `fft`. Real input was converted to complex before the transform.
     """
 
     def backward(g: tuple[Any, ...], result: Any, operands: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
@@ -35,14 +38,21 @@ def _complex_vjp(adjoint_name: str) -> Any:
 
 
 def _rfft_vjp(g: tuple[Any, ...], result: Any, operands: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-    """Compute the VJP of `rfft`: the omitted frequencies have the cotangent 0."""
+    """Return the cotangent of the operand of `rfft`, in a tuple. `g` has the cotangent of `result`; omitted frequencies have 0.
+
+    `operands` has the operand, and `options` the keys "n" and "norm" of the transform.
+    """
     n = options["n"]
     turned = call_host_op("ifft", _fit_size(g[0], n), sizes={"k": n}, n=n, norm=OPPOSITE_NORMS[options["norm"]])[0]
     return (_fit_size(turned.real, operands[0].shape[-1]),)
 
 
 def _irfft_vjp(g: tuple[Any, ...], result: Any, operands: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-    """Compute the VJP of `irfft`: each omitted frequency counts again, through the conjugate."""
+    """Return the cotangent of the operand of `irfft`, in a tuple. `g` has the cotangent of `result`.
+
+    Each omitted frequency counts again, through the conjugate. `operands` has the operand, and `options` the keys "n" and "norm" of the
+    transform.
+    """
     n, x = options["n"], operands[0]
     turned = call_host_op("rfft", g[0], sizes={"k": n // 2 + 1}, n=n, norm=OPPOSITE_NORMS[options["norm"]])[0]
     k = make_flat_indices((n // 2 + 1,))

@@ -43,8 +43,8 @@ def take(
     axis : int, optional
         By default `x` is flattened first. `dim` is another name of `axis`.
     mode : "raise", "wrap" or "clip", default "raise"
-        Handling of indices out of range: "wrap" takes them modulo the size of the axis, "clip" takes the first element for negative indices
-        and the last for indices too large.
+        Handling of indices out of range: "raise" raises IndexOutOfRange, "wrap" takes them modulo the size of the axis, "clip" takes the
+        first element for negative indices and the last for indices too large.
     out : Tensor, optional
         Tensor that receives the result and is returned.
 
@@ -79,8 +79,9 @@ def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None,
     Parameters
     ----------
     x : Tensor
+        Any dtype, which the result has, too.
     axis : int
-        `dim` is another name of `axis`.
+        The axis along which elements are selected. Must be given, like `index`. `dim` is another name of `axis`.
     index : int Tensor
         With as many axes as `x`, and perhaps shorter than `x` on axes other than `axis`. `index` is not broadcast; `tx.take_along_axis`
         broadcasts. Negative indices count from the end.
@@ -89,6 +90,8 @@ def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None,
     ------
     ShapeError
         If `index` has another number of axes, or is longer than `x` on an axis other than `axis`.
+    ArgumentError, AxisError
+        If `axis` or `index` is missing, or if the axis does not exist.
     BadIndex, IndexOutOfRange
         For invalid indices, as in `tx.take`.
 
@@ -108,10 +111,26 @@ def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None,
 @memoized_call
 @argument_aliases
 def index_select(x: Operand, /, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Tensor:
-    """Return the slices of `x` at the indices of a 1-D `index` along an axis, as a new tensor.
+    """Return the slices at the indices of a 1-D `index` along an axis, as a new tensor.
 
-    The result is `tx.take(x, index, axis=axis)`, except that a single index leaves an axis of size 1. `dim` is another name of `axis`.
-    Raise ShapeError for an index of several axes; invalid indices raise the errors of `tx.take`. (PyTorch's `index_select`.)
+    Parameters
+    ----------
+    x : Tensor
+    axis : int
+        The axis of the indices. Must be given, like `index`. `dim` is another name of `axis`.
+    index : int Tensor
+        0-d or 1-D. Negative indices count from the end. A single index leaves an axis of size 1.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        If `axis` or `index` is missing, or if `index` has several axes.
+    AxisError, BadIndex, IndexOutOfRange
+        As in `tx.take`.
+
+    References
+    ----------
+    PyTorch, `index_select`.
 
     Examples
     --------
@@ -125,9 +144,24 @@ def index_select(x: Operand, /, axis: int | None = None, index: Operand | None =
 @memoized_call
 @argument_aliases
 def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
-    """Return `tx.take_along_axis(x, indices, axis)` under PyTorch's name and default, a new tensor.
+    """Return elements of `x` along an axis, selected separately for each position of the other axes, as a new tensor.
 
-    With `axis` None, the default, `x` and `indices` are flattened. `dim` is another name of `axis`.
+    Parameters
+    ----------
+    x : Tensor
+    indices : int Tensor
+        As in `tx.take_along_axis`.
+    axis : int, optional
+        With None, the default, `x` and `indices` are flattened first. `dim` is another name of `axis`.
+
+    Raises
+    ------
+    AxisError, ShapeError, BadIndex, IndexOutOfRange
+        As in `tx.take_along_axis`.
+
+    Notes
+    -----
+    This is `tx.take_along_axis` under PyTorch's name and with PyTorch's default.
 
     Examples
     --------
@@ -175,9 +209,22 @@ def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, d
 
 
 def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
-    """Return the indices of the elements that are not zero, in row-major order, as a tuple of new int64 tensors, one for each axis.
+    """Return the indices of the elements that are not zero.
 
-    Raise ShapeError for a 0-d tensor.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype, with one axis or more.
+
+    Returns
+    -------
+    tuple of Tensor
+        A new 1-D int64 tensor for each axis of `x`. The elements are in row-major order.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is 0-d.
 
     Examples
     --------
@@ -190,6 +237,11 @@ def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
 
 def argwhere(x: Operand, /) -> Tensor:
     """Return the indices of the elements that are not zero, a row for each, as a new int64 tensor of shape `(count, ndim)`.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype and shape. The elements are in row-major order.
 
     Examples
     --------
@@ -210,6 +262,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     x2 : Tensor, number or nested lists of numbers
         Elements that are compared, of any shape.
     invert : bool, default False
+        If True, the result is inverted: true for elements of `x1` that equal no element of `x2`.
 
     Notes
     -----
@@ -234,7 +287,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
 
 
 def _as_operand(x: Any, other_operand: Any) -> Tensor:
-    """Return an operand as a tensor. A Python float promotes with the dtype of `other_operand`; large integers become uint64."""
+    """Return the operand `x` as a tensor. A Python float promotes with the dtype of `other_operand`; large integers become uint64."""
     if isinstance(x, (float, complex)) and hasattr(other_operand, "dtype"):
         return asarray(x, dtype=promote_weak(to_plain_number(x), asarray(other_operand).dtype))
     try:
@@ -244,9 +297,9 @@ def _as_operand(x: Any, other_operand: Any) -> Tensor:
 
 
 def _keep_comparable(values: Tensor, dtype: DType) -> Tensor:
-    """Return the values equal to possible elements of `dtype`, in a dtype with an exact comparison.
+    """Return the values that an element of `dtype` can equal, in a dtype in which the comparison with `dtype` is exact.
 
-    If the dtypes promote to a dtype that represents both exactly, every value is returned, otherwise only values representable in `dtype`.
+    If the dtypes promote to a dtype that represents both exactly, return every value, otherwise only values representable in `dtype`.
     """
     value_dtype = values.dtype
     if dtype in _WIDE_INTEGERS and (value_dtype.is_float or value_dtype.is_complex):

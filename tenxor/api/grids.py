@@ -41,13 +41,18 @@ def logspace(
     num : int, default 50
         The number of powers. PyTorch's `steps` is an alias.
     endpoint : bool, default True
-        If False, the sequence stops before `stop`.
+        If False, the sequence stops one step before `stop`.
     base : number or Tensor, default 10
         The base of the powers.
     dtype : dtype, optional
-        The dtype of the result, by default float or complex.
+        The dtype of the result, by default the float or complex dtype to which exponents and base promote.
     axis : int, default 0
         The position of the new axis. PyTorch's `dim` is an alias.
+
+    Returns
+    -------
+    Tensor
+        New tensor of shape (num,), or for tensors of their broadcast shape with a new axis of size `num`.
 
     Raises
     ------
@@ -89,11 +94,16 @@ def geomspace(
     num : int, default 50
         The number of numbers.
     endpoint : bool, default True
-        If False, the sequence stops before `stop`.
+        If False, the sequence stops one factor before `stop`.
     dtype : dtype, optional
-        The dtype of the result, by default float or complex.
+        The dtype of the result, by default the float or complex dtype to which `start` and `stop` promote.
     axis : int, default 0
         The position of the new axis. PyTorch's `dim` is an alias.
+
+    Returns
+    -------
+    Tensor
+        New tensor of shape (num,), or for tensors of their broadcast shape with a new axis of size `num`.
 
     Raises
     ------
@@ -125,9 +135,10 @@ def geomspace(
 
 
 def space_evenly(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool) -> tuple[Any, Tensor]:
-    """Return `num` evenly spaced numbers from the elements of `start` to those of `stop`, along a new first axis, and the distances.
+    """Return `num` evenly spaced numbers from the elements of `start` to the elements of `stop`, along a new first axis, and the distances.
 
-    `stop` is included if `endpoint`. With fewer than two numbers the distances are NaN. Raise ArgumentError for a negative `num`.
+    The result is a pair of tensors. `stop` is included if `endpoint`. Without a second number, `stop` included, the distances are NaN.
+    Raise ArgumentError, beginning with `op`, for a negative `num`.
     """
     count = validate_int(op, "num", num)
     if count < 0:
@@ -145,12 +156,12 @@ def space_evenly(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool)
 
 
 def _as_inexact(x: Tensor) -> Any:
-    """Return `x` as floats or complex numbers."""
+    """Return `x` itself if its dtype is float or complex, otherwise `x` as float64."""
     return x if x.dtype.is_float or x.dtype.is_complex else x.astype(DEFAULT_FLOAT)
 
 
 def _arrange_points(points: Any, axis: int, dtype: DTypeLike | None) -> Tensor:
-    """Move the first axis to position `axis`, and cast to `dtype` unless that is None."""
+    """Return `points` with the first axis moved to position `axis`, cast to `dtype` unless that is None."""
     moved: Tensor = points.moveaxis(0, axis)
     return moved if dtype is None else moved.astype(dtype, copy=False)
 
@@ -181,7 +192,7 @@ def gradient(
     Returns
     -------
     Tensor or tuple of Tensor
-        A new tensor of the shape of `x`, or a tuple with one for each of several axes.
+        A new float or complex tensor of the shape of `x`, or a tuple with one for each of several axes.
 
     Raises
     ------
@@ -226,8 +237,9 @@ def gradient(
 
 
 def _estimate_slopes(f: Any, step: Any, edge_order: int) -> Tensor:
-    """Return the slopes along the last axis: inside by the parabola through three neighbours, at the ends by a line or a parabola.
+    """Return the slopes of `f` along the last axis: inside of the parabola through three neighbours, at the ends of a line or a parabola.
 
+    `step` is a 0-d tensor, the distance of neighbours, or a 1-D tensor of the coordinates. `edge_order` is 1 for a line, 2 for a parabola.
     With equal spacing, the middle of three neighbours does not affect the parabola's slope, even if infinite.
     """
     gaps: Any = diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))

@@ -35,7 +35,7 @@ __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histo
 
 @memoized_external_calls
 def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each of 0, 1, 2, ... occurs in `x`, up to its maximum.
+    """Return how often each of 0, 1, 2, ... occurs in `x`, up to the maximum of `x`.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ def _find_counting_call(min_length: int, x: Tensor, *weights: Tensor) -> Countin
 
 
 def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Tensor]]:
-    """Return the counts, or the sums of `weights` if not None, with at least `minlength` items; and the list of the weights as a tensor.
+    """Return the counts, or the sums of `weights` if not None, with at least `minlength` items; and a list with the weights as a tensor.
 
-    The list is empty without weights. Raise an error for invalid arguments or negative elements.
+    The list is empty without weights. Raise the errors of `bincount`.
     """
     if x.ndim != 1:
         raise ShapeError(f"bincount: x has shape {x.shape}; it must be 1-D; use x.ravel()")
@@ -112,7 +112,10 @@ def _bincount(x: Tensor, weights: Any, minlength: int) -> tuple[Tensor, list[Ten
 
 
 def _check_weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
-    """Return the weights as float64 or complex, or None for None. Raise ShapeError unless they have `shape`, a weight for each element."""
+    """Return the weights as float64 or complex, or None for None.
+
+    Raise ShapeError, beginning with `op`, unless they have `shape`, with a weight for each element.
+    """
     if weights is None:
         return None
     tensor = asarray(weights)
@@ -292,6 +295,7 @@ def _histogram_by_edges(x: Array, edges: Array) -> list[Array]:
 
 
 def _edges_error(op: str, bins: Any) -> ArgumentError:
+    """Return the error for `bins` that are not 1-D ascending edges."""
     return ArgumentError(f"{op}: edges must be 1-D and ascending, not {describe_value(bins)}")
 
 
@@ -314,8 +318,10 @@ def histogram2d(
         As for `histogram`, for both coordinates, or a pair with a value for each.
     range : pair of pairs of numbers, optional
         A pair of ranges as for `histogram`.
-    density, weights
-        As for `histogram`.
+    density : bool, default False
+        If True, counts are divided by the area of the cell and by the sum over all cells.
+    weights : Tensor, optional
+        A real weight for each point. Their sums replace the counts.
 
     Returns
     -------
@@ -366,8 +372,10 @@ def histogramdd(
         As for `histogram`, for all coordinates, or a sequence with one for each.
     range : Sequence of pairs of numbers, optional
         A range as for `histogram` for each coordinate.
-    density, weights
-        As for `histogram`.
+    density : bool, default False
+        If True, counts are divided by the volume of the cell and by the sum over all cells.
+    weights : Tensor, optional
+        A real weight for each point. Their sums replace the counts.
 
     Returns
     -------
@@ -414,7 +422,7 @@ def _count_cells(
     """Return the count, or the sum of `weights`, of the points in each cell, as floats, and the edges along each coordinate.
 
     `columns` has a 1-D tensor for each coordinate. `bins` and `bin_range` have an item for each, as `bins` and `range` of `histogram`;
-    `bin_range` may be None. With `density`, the counts are divided by their sum and the volume of the cell.
+    `bin_range` may be None. With `density`, the counts are divided by their sum and the volume of the cell. Messages begin with `op`.
     """
     check_argument(op, "range, one for each coordinate,", bin_range, "None | Sequence")
     ranges = (None,) * len(columns) if bin_range is None else tuple(bin_range)
@@ -463,7 +471,10 @@ def _find_edges(op: str, x: Tensor, bins: Any, bin_range: Any) -> tuple[Tensor, 
 
 
 def _count_by_rule(op: str, x: Tensor, rule: str, bin_range: Any) -> int:
-    """Return the number of bins chosen by NumPy's rule `rule`, such as "auto", for the elements of `x` within `bin_range` (None: all)."""
+    """Return the number of bins chosen by NumPy's rule `rule`, such as "auto", for the elements of `x` within `bin_range` (None: all).
+
+    Raise ArgumentError, beginning with `op`, for an unknown rule, and for a range without finite limits.
+    """
     check_choice(op, "bins", rule, *BIN_RULES)
     elements = x.detach() if x.dtype.is_integer or x.dtype.is_float else x.detach().astype(uint8)
     ends = _find_limits(op, x, bin_range)
@@ -473,7 +484,7 @@ def _count_by_rule(op: str, x: Tensor, rule: str, bin_range: Any) -> int:
 
 
 def _check_bins(op: str, bins: Any) -> int:
-    """Return `bins`, a number of bins, as an int. Raise ArgumentError below 1."""
+    """Return `bins`, a number of bins, as an int. Raise ArgumentError, beginning with `op`, below 1 and for anything but integers."""
     count = validate_int(op, "bins", bins)
     if count < 1:
         raise ArgumentError(f"{op}: the number of bins is {count}; it must be 1 or more")
@@ -481,12 +492,16 @@ def _check_bins(op: str, bins: Any) -> int:
 
 
 def _compute_dtype(dtype: DType) -> DType:
-    """Return the dtype in which elements are compared with evenly spaced edges."""
+    """Return the dtype in which elements of `dtype` are compared with evenly spaced edges."""
     return dtype.compute_dtype if dtype.is_float else DEFAULT_FLOAT
 
 
 def _find_limits(op: str, x: Tensor | Array, bin_range: Any) -> tuple[float, float]:
-    """Return finite limits of the bins, from `bin_range` or the extremes of `x`. Equal limits are moved apart by 1. Raise ArgumentError."""
+    """Return finite limits of the bins: `bin_range`, or for None the extremes of `x`, or 0 and 1 without elements.
+
+    Equal limits are moved apart by 1. Raise ArgumentError, beginning with `op`, if `bin_range` is no ascending pair of numbers, or if
+    the limits are not finite.
+    """
     if bin_range is not None:
         try:
             low, high = (float(end) for end in bin_range)

@@ -30,11 +30,12 @@ HOST_VJPS: dict[str, Callable[[Tensors, Tensors, Tensors, Mapping[str, Any]], Te
 
 
 def call_host_op(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_AXIS_SIZES, **options: Any) -> tuple[Tensor, ...]:
-    """Return the results of an operation of the host table (`HOST_OPS`) as new tensors, computed now.
+    """Return the results of the operation `name` of the host table (`HOST_OPS`) on `operands` as new tensors, computed now.
 
-    `sizes` gives the sizes of axes whose letters in the signature occur in no operand. No operand is bfloat16, a dtype unknown to NumPy.
-    Raise DerivativeError if a derivative is recorded and the operation has none. Raise TraceError if an operand is a tracer and the shape
-    of the results depends on values. If an operand is a tracer otherwise, the results are pending, and computed with the whole batch.
+    `options` are the options of the operation (`HostOp.compute`). `sizes` gives the sizes of axes whose letters in the signature occur in
+    no operand. No operand may be bfloat16, a dtype unknown to NumPy. If an operand is a tracer, the results are pending, and computed with
+    the whole batch; raise TraceError if the shape of the results depends on values. Raise DerivativeError if a derivative is recorded and
+    the operation has none.
     """
     op = HOST_OPS[name]
     if any([t.storage.node.tape_node is not None for t in operands]):
@@ -141,7 +142,7 @@ def _abstract_results(
 
 
 def _report_results(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return `results`, after reporting each to the observer of nodes (`NodeObserver`), if any."""
+    """Return `results`, the results of `op` on `operands`, after reporting each to the observer of nodes (`NodeObserver`), if any."""
     if (observer := upcalls.node_observer) is not None:
         for t in results:
             observer.observe_host_result(t.node, op.name, [x.node for x in operands])
@@ -149,9 +150,9 @@ def _report_results(op: HostOp, operands: Sequence[Tensor], results: tuple[Tenso
 
 
 def _defer_host_op(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """Return pending results for one batch element, while a function is traced. They are computed for the whole batch at once.
+    """Return pending results of `op` for one batch element, while a function is traced. They are computed for the whole batch at once.
 
-    `sizes` and `options` are as in `run_host_op`.
+    `operands` are the operands of the batch element. `sizes` and `options` are as in `run_host_op`.
     """
     loop_ndims = [0 if is_unbatched(letters) else t.ndim - len(letters) for t, letters in zip(operands, op.operand_axes, strict=True)]
 
@@ -181,9 +182,10 @@ def _defer_host_op(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, i
 
 
 def defer_to_batch(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return a pending tensor of `x`'s shape and dtype for one batch element, while a function is traced.
+    """Return a pending tensor for `function(x)`, of the shape and dtype of the traced tensor `x`, one batch element.
 
-    When values are asked for, `function` is called once with the whole batch, whose first axis runs over the batch elements.
+    When values are asked for, `function` is called once with the whole batch, whose first axis runs over the batch elements. `name` is the
+    name of the operation in errors.
     """
 
     def compute(views: Sequence[NodeView], leads: Sequence[bool], size: int) -> list[Node]:
@@ -205,9 +207,9 @@ def is_on_tape(*tensors: Tensor) -> bool:
 
 
 def _call_on_tape(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """Call the operation `name` as one node of the tape, with the VJP in `HOST_VJPS`. Raise DerivativeError if the operation has no VJP.
+    """Return the results of the operation `name`, recorded as one tape node with the VJP in `HOST_VJPS`.
 
-    `sizes` and `options` are as in `run_host_op`.
+    `sizes` and `options` are as in `run_host_op`. Raise DerivativeError if the operation has no VJP.
     """
     from .custom_derivatives import custom_derivative
 

@@ -25,7 +25,12 @@ __all__ = ["compile_counts", "explain", "memory", "realize", "release_memory", "
 
 
 def realize(*tensors: Tensor) -> None:
-    """Compute several tensors now, each common subexpression once. Calling it is never necessary.
+    """Compute the pending values of several tensors now, each common subexpression once. A call is never necessary.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        The tensors to compute. They stay the same objects, with the same values.
 
     Raises
     ------
@@ -88,14 +93,14 @@ def explain(t: Tensor) -> str:
 
 
 def _check_tensor(op: str, t: Tensor) -> Tensor:
-    """Return `t`. Raise DTypeError if it is no tensor."""
+    """Return `t`. Raise DTypeError, beginning with `op`, if `t` is no tensor."""
     if not isinstance(t, Tensor):
         raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")
     return t
 
 
 def _heading(node: Node) -> str:
-    """Return the heading of a node in the text of `explain`."""
+    """Return the heading of `node`, a node to compute, in the text of `explain`: shape and dtype, or how a write stores it."""
     if is_write(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"
@@ -155,7 +160,7 @@ class Memory(NamedTuple):
     pooled : int
         Memory kept for reuse.
     limit : int or None
-        The limit, or None.
+        The upper limit of `in_use`, or None without a limit.
     """
 
     in_use: int

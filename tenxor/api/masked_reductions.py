@@ -31,10 +31,10 @@ def reduce_where(
     initial: Any = None,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Return the reduction of `x` by the method `op`, over the elements where `where` is true, and `initial`, unless None.
+    """Return the reduction of `x` over `axis` by the method `op`, of the elements where `where` is true, and of `initial`, unless None.
 
-    The result is written into `out`, if given. Raise ArgumentError if no element may remain and the reduction has neither identity nor
-    `initial`.
+    `keepdims` and, for "sum" and "prod", `dtype` are the arguments of the method. The result is written into `out`, if given, and is then
+    `out` itself. Raise ArgumentError if `where` is given, but the reduction has neither an identity nor `initial`.
     """
     x = asarray(x)
     keep = check_flag("keepdims", keepdims)
@@ -55,7 +55,10 @@ def reduce_where(
 
 
 def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
-    """Return the mask `where` as a bool tensor of `x`'s shape. Raise DTypeError or ShapeError if that is impossible."""
+    """Return the mask `where` as a bool tensor, broadcast to the shape of `x`.
+
+    Raise DTypeError, beginning with `op`, if the mask is not bool, and ShapeError if it does not broadcast to this shape.
+    """
     mask = asarray(where)
     if mask.dtype.kind != "bool":
         raise DTypeError(f"{op}: where must be a bool tensor, not one of {mask.dtype}; use x != 0")
@@ -65,21 +68,25 @@ def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
 
 
 def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
-    """Return the mean of the elements where `where` is true, or NaN where there are none."""
+    """Return the mean over `axis` of the elements of `x` where `where` is true, or NaN where there are none. See `tx.mean` for dtypes."""
     wide, dtype = asarray(x)._prepare_average("mean")
     return cast_to(_mean_where(wide, to_mask("mean", where, wide), normalize_axes("mean", axis, wide.ndim), keepdims), dtype)
 
 
 def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tensor:
-    """Return the mean over `axis` of the elements of `wide` at which the bool tensor `mask` is true; NaN if there are none."""
+    """Return the mean over `axis` of the elements of `wide` at which the bool tensor `mask` is true; NaN if there are none.
+
+    With `keepdims`, reduced axes stay with size 1.
+    """
     total = Tensor._compute(OPS["where"], mask, wide, 0).sum(axis, keepdims=keepdims)
     return total / mask.count_nonzero(axis, keepdims).astype(wide.dtype.part)
 
 
 def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any, mean: Any = None) -> Tensor:
-    """Return the variance of the elements where `where` is true, or its square root for the op "std".
+    """Return the variance over `axis` of the elements of `x` where `where` is true, or its square root if `op` is "std".
 
-    The divisor is their number less `correction`. `mean`, if given, must have reduced axes of size 1. Raise ShapeError if it does not fit.
+    The divisor is the number of these elements less `correction`, but not below 0. `mean`, if given, must have reduced axes of size 1.
+    Raise ShapeError if `mean` does not fit.
     """
     wide, dtype = asarray(x)._prepare_average(op)
     mask, axis = to_mask(op, where, wide), normalize_axes(op, axis, wide.ndim)

@@ -38,7 +38,7 @@ class NamespaceInfo:
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Return the default dtypes as a dict with keys "real floating", "complex floating", "integral" and "indexing".
 
-        Raise an error for a `device` other than "cpu" or None.
+        Raise ArgumentError for a `device` other than "cpu" or None.
 
         >>> import tenxor as tx
         >>> tx.__array_namespace_info__().default_dtypes()["real floating"]
@@ -53,10 +53,10 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: str | None = None, kind: object = None) -> dict[str, DType]:
-        """Return the standard's dtypes, a dict by name. `kind` is None for all, a kind of `tx.isdtype`, or a tuple of kinds for their
-        union.
+        """Return the standard's dtypes, as a dict by name.
 
-        float16 and bfloat16 are missing, since the standard does not have them. Raise ArgumentError for an unknown kind.
+        `kind` is None for every dtype, a kind of `tx.isdtype`, or a tuple of kinds for their union. float16 and bfloat16 are missing, since
+        the standard does not have them. Raise ArgumentError for an unknown kind, and for a `device` other than "cpu" or None.
 
         >>> import tenxor as tx
         >>> list(tx.__array_namespace_info__().dtypes(kind=("bool", "real floating")))
@@ -68,8 +68,9 @@ class NamespaceInfo:
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """Return an object for inspection of this library, with methods `capabilities`, `default_device`, `default_dtypes`, `devices` and
-    `dtypes`. (Array API 2025.12, inspection.)
+    """Return an object for inspection of this library. (Array API 2025.12, inspection.)
+
+    Its methods are `capabilities`, `default_device`, `default_dtypes`, `devices` and `dtypes`.
 
     >>> import tenxor as tx
     >>> tx.__array_namespace_info__().devices()

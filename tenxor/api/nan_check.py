@@ -60,9 +60,9 @@ def check_nan() -> Iterator[None]:
 
 
 class _NanChecker:
-    """The observer of `check_nan` (`NodeObserver`): computes each new node, and raises NotANumber for the first node with a NaN but without
-    NaN in the operands.
+    """The observer of nodes for `check_nan` (`NodeObserver`). It computes each new node when the node is made.
 
+    The methods raise NotANumber for a node with NaN whose operands have no NaN.
     Pending operands are checked, too, if they were created since the context was opened, after the node number `oldest`.
     """
 
@@ -78,8 +78,9 @@ class _NanChecker:
         self._check(node, _find_user_line(), tape_node)
 
     def observe_batch(self, batch: Node, node: Node) -> None:
-        """Check `batch`, which belongs to the line of `node`, the traced node of a batch element. A node without a line belongs to
-        an operation checked as a whole.
+        """Check `batch`, which belongs to the line of `node`, the traced node of a batch element.
+
+        Do nothing for a node without a line: it belongs to an operation checked as a whole.
         """
         line_and_tape_node = _traced_lines.get(ref(node))
         if line_and_tape_node is not None:
@@ -98,7 +99,10 @@ class _NanChecker:
         _note_line(node, self.oldest, line)
 
     def _check(self, node: Node, line: _Line, of: TapeNode | None) -> None:
-        """Check `node` of the line `line`, with its pending operands. A node of a derivative belongs to the tape node `of`."""
+        """Compute and check `node` of the line `line`, and its pending operands. A node of a derivative belongs to the tape node `of`.
+
+        Raise NotANumber for the first NaN.
+        """
         self._note(node, line, of)
         steps = _collect_pending(node, self.oldest)
         reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before evaluation drops the sources
@@ -140,7 +144,7 @@ def _check_node(node: Node, name: str, sources: Sequence[Node], line: _Line, of:
 
 
 def _collect_pending(node: Node, oldest: int) -> list[Node]:
-    """Return `node` and the pending operands created since number `oldest`, operands first."""
+    """Return `node` and the pending operands, direct and indirect, with a serial number above `oldest`, operands first."""
     order: dict[Node, None] = {}
     stack = [(node, False)]
     while stack:
@@ -156,7 +160,7 @@ def _collect_pending(node: Node, oldest: int) -> list[Node]:
 
 
 def _has_nan(node: Node) -> bool:
-    """Return whether a node has a NaN, computing the node if pending. False for a traced node."""
+    """Return whether a node has a NaN, after computing the node if pending. Return False for a traced node."""
     if node.is_traced or not (node.dtype.is_float or node.dtype.is_complex):
         return False
     realize(node)
@@ -165,7 +169,7 @@ def _has_nan(node: Node) -> bool:
 
 
 def _find_user_line() -> _Line:
-    """Return the current line of the user's program."""
+    """Return the current line of the user's program, the innermost call outside of this package, or None if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -173,6 +177,7 @@ def _find_user_line() -> _Line:
 
 
 def _describe_line(line: _Line) -> str:
+    """Return the text for a line in an error: the file, the line number and the source, if known."""
     if line is None:
         return "an unknown line"
     import linecache

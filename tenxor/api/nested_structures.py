@@ -14,11 +14,12 @@ MAX_TREE_LEVELS = 100
 
 
 def list_leaves(tree: Any) -> list[Any]:
-    """Return the leaves of nested lists, tuples and dicts, in order. None is an empty tree."""
+    """Return the leaves of the nested lists, tuples and dicts `tree`, in order: the objects of further types, without None."""
     return list(_iterate_leaves(tree, 0))
 
 
 def _iterate_leaves(tree: Any, level: int) -> Iterator[Any]:
+    """Yield the leaves of `tree`, which is nested in `level` outer levels, in order."""
     if isinstance(tree, (dict, list, tuple)):
         below = _next_level(level)
         for value in tree.values() if isinstance(tree, dict) else tree:
@@ -38,7 +39,7 @@ def _next_level(level: int) -> int:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any:
-    """Return `tree` with each leaf replaced by `function(leaf)`. `level` is the depth of `tree` in an outer tree."""
+    """Return a copy of `tree` with each leaf replaced by `function(leaf)`; None stays. `level` is the depth of `tree` in an outer tree."""
     if not isinstance(tree, (dict, list, tuple)):
         return None if tree is None else function(tree)
     below = _next_level(level)
@@ -49,13 +50,16 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, level: int = 0) -> Any
 
 
 def replace_leaves(tree: Any, leaves: list[Any]) -> Any:
-    """Return `tree` with the leaves replaced by `leaves`, in order."""
+    """Return a copy of `tree` with the leaves replaced by `leaves`, in order. `leaves` has an item for each leaf."""
     remaining = iter(leaves)
     return map_leaves(lambda _: next(remaining), tree)
 
 
 def structure_key(tree: Any, level: int = 0) -> Any:
-    """Return a value that is equal for trees of equal nesting and keys. `level` is the depth of `tree` in an outer tree."""
+    """Return a value that is equal for two trees if nesting, keys and places of None agree, and different otherwise.
+
+    `level` is the depth of `tree` in an outer tree.
+    """
     if not isinstance(tree, (dict, list, tuple)):
         return tree is None
     below = _next_level(level)
@@ -65,7 +69,7 @@ def structure_key(tree: Any, level: int = 0) -> Any:
 
 
 def check_callable(op: str, function: Any) -> None:
-    """Raise ArgumentError if `function` is not callable."""
+    """Raise ArgumentError, beginning with `op`, if `function` is not callable."""
     if not callable(function):
         raise ArgumentError(
             f"{op}: the function is {describe_value(function)}, which cannot be called; give the function itself, not its result"
@@ -74,7 +78,7 @@ def check_callable(op: str, function: Any) -> None:
 
 @contextmanager
 def prefix_trace_errors(op: str) -> Iterator[None]:
-    """Prefix a TraceError of the user's function with the name of the transformation that traces the function."""
+    """Prefix each TraceError inside this context with `op`, the name of the transformation that traces the user's function."""
     try:
         yield
     except TraceError as error:
@@ -83,7 +87,10 @@ def prefix_trace_errors(op: str) -> Iterator[None]:
 
 
 def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Raise ArgumentError if `function` cannot be called with the given arguments, as far as the signature is known."""
+    """Raise ArgumentError, beginning with `op`, if the call `function(*args, **named)` does not fit the signature.
+
+    Do nothing if the signature is not known.
+    """
     from inspect import signature
 
     try:

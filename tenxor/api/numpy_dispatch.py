@@ -60,7 +60,11 @@ _PLAIN_TYPES = frozenset((Tensor, float, int, bool))
 
 
 def _call_numpy_function(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the result of NumPy's `function` on arguments that contain tensors. Raise DTypeError if Tenxor has no such function."""
+    """Return the result of NumPy's `function` on arguments that contain tensors. Raise DTypeError if Tenxor has no such function.
+
+    The parameters are those of `__array_function__`; `types` are the types of the arguments that implement this protocol. If an argument
+    only NumPy can handle, such as an array of strings or an `out` that is an array, NumPy computes the result on the same memory.
+    """
     dispatch = _dispatches.get((function, len(args), *kwargs))
     if dispatch is not None:
         values = (*args, *kwargs.values())
@@ -91,7 +95,7 @@ def _call_numpy_function(function: Callable[..., Any], types: Any, args: tuple[A
 
 
 def _is_plain(x: Any) -> bool:
-    """Return whether an argument is a tensor, a number or a string, or a list or tuple of tensors and numbers.
+    """Return whether the argument `x` is a tensor, a number or a string, or a list or tuple of tensors and numbers.
 
     A recorded dispatch is valid only for such arguments: they contain no NumPy array, and no value among them changes the dispatch.
     """
@@ -102,15 +106,16 @@ def _is_plain(x: Any) -> bool:
 
 
 def _contains_objects(x: Any) -> bool:
-    """Return whether an argument is, or contains, a NumPy array or scalar of strings, times or objects. NumPy then computes everything."""
+    """Return whether `x` is a NumPy array or scalar of strings, times or objects, or contains one. NumPy must then compute the result."""
     if isinstance(x, (list, tuple)):
         return any(map(_contains_objects, x))
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "OSUMmV" and x.dtype.name != "bfloat16"
 
 
 class _Parameters:
-    """The parameters of a function: positional-only ones (`positional_names`), the rest (`keyword_names`), and whether it has `*args` and
-    `**kwargs`.
+    """The parameters of `function`: the names of positional-only parameters (`positional_names`) and of all others (`keyword_names`).
+
+    `has_var_args` and `has_var_keywords` tell whether the function takes `*args` and `**kwargs`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -135,9 +140,10 @@ def _parameters(function: Callable[..., Any]) -> _Parameters | None:
 def _call_tenxor_function(
     name: str, ours: Callable[..., Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call our function with the arguments given to NumPy's `function`, matched by NumPy's signature. `name` is for errors.
+    """Return `ours`, our function, of the arguments `args` and `kwargs` of NumPy's `function`, matched by NumPy's signature.
 
-    Record the dispatch if it depends on no value. Cast to `dtype` and write into `out` if our function does not take these itself.
+    Record the dispatch if it depends on no value. Cast to `dtype` and write into `out` if our function does not take these itself. Raise
+    ArgumentError, beginning with `name`, for an argument that our function does not take.
     """
     numpy_parameters, our_parameters = _parameters(function), _parameters(ours)
     if numpy_parameters is None or our_parameters is None or our_parameters.has_var_args:

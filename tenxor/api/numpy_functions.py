@@ -26,7 +26,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _register(function: _Function) -> _Function:
-    """Register an implementation in `NUMPY_FUNCTIONS` under its own name."""
+    """Register `function`, an implementation, in `NUMPY_FUNCTIONS` under its own name, and return `function`."""
     NUMPY_FUNCTIONS[function.__name__] = function
     return function
 
@@ -35,8 +35,9 @@ def _register(function: _Function) -> _Function:
 
 
 def _create_like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
-    """Return `tx.NAME_like(a, ...)`, or if `shape` is not None, a tensor of that shape with `a`'s dtype. `name` is "ones" or another
-    creation function.
+    """Return a new tensor, as NumPy's `NAME_like(a, *value, dtype=dtype, shape=shape)`; `name` is "empty", "zeros", "ones" or "full".
+
+    None stands for the dtype or the shape of `a`. `value` is the fill value for "full", otherwise empty.
     """
     a = asarray(a)
     if shape is None:
@@ -47,7 +48,10 @@ def _create_like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tens
 
 
 def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
-    """Return a tensor like NumPy's `full_like`. `value` may be an array that broadcasts to the shape."""
+    """Return a new tensor filled with `value`, as NumPy's `full_like`. `value` may be an array that broadcasts to the shape.
+
+    None as `dtype` or `shape` stands for the dtype or the shape of `a`.
+    """
     if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
         return _create_like("full", a, dtype, shape, value)
     result = _create_like("empty", a, dtype, shape)
@@ -93,6 +97,7 @@ NUMPY_FUNCTIONS.update(
 
 @_register
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Write `src`, broadcast, into `dst` in place, where the mask `where` is true. Raise DTypeError if `casting` forbids the cast."""
     source = asarray(src)
     if casting != "same_kind" and not tx.can_cast(source.dtype, dst.dtype, casting):  # `_write_result` checks only "same_kind"
         raise DTypeError(f"np.copyto: casting={casting!r} does not allow {source.dtype} to {dst.dtype}; use casting='unsafe'")
@@ -102,10 +107,15 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 @_register
 def where(condition: Any, *values: Any) -> Any:
+    """Return elements chosen by `condition` from a pair of values, or without values the indices of the true elements (`tx.where`)."""
     return tx.where(condition, *values) if values else tx.nonzero(asarray(condition))
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
+    """Return a view of `m`, turned by 90 degrees `turns` times (0 to 3) from the first of `axes` to the second; for 0, return `m`.
+
+    Raise AxisError if an axis does not exist, or if both are equal.
+    """
     from_axis, to_axis = [normalize_axis("np.rot90", k, m.ndim) for k in axes]
     if from_axis == to_axis:
         raise AxisError(f"np.rot90: axes must be two axes, which it turns from the first to the second, not {axes}")
@@ -116,7 +126,10 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 
 
 def _indices_along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """Return an index for each axis of `arr`: `indices` along `axis`, and all positions along each other axis."""
+    """Return an index tensor for each axis of `arr`: `indices` along `axis`, and all positions along each other axis.
+
+    Raise ShapeError unless `indices` has as many axes as `arr`.
+    """
     if indices.ndim != arr.ndim:
         raise ShapeError(
             f"np.put_along_axis: indices have shape {indices.shape}, and the tensor {arr.shape}; both must have the same number of axes"
@@ -128,6 +141,7 @@ def _indices_along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...
 
 @_register
 def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
+    """Return the slices of `a` along `axis` at which the 1-D `condition` is true, as a new tensor. None flattens `a` first."""
     a = asarray(a)
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
     selected: Tensor = tx.take(a, tx.nonzero(asarray(condition))[0], axis=axis)
@@ -136,6 +150,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 
 @_register
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+    """Return a new tensor: `arr` without the slices along `axis` selected by `obj`, an index, slice, list or mask. None flattens `arr`."""
     arr = asarray(arr)
     arr, axis = (arr.ravel(), 0) if axis is None else (arr, normalize_axis("np.delete", axis, arr.ndim))
     keep_mask = tx.ones(arr.shape[axis], dtype=bool)
@@ -162,7 +177,7 @@ NUMPY_FUNCTIONS.update(
 
 
 def _polyval(p: Tensor, x: Tensor) -> Tensor:
-    """Evaluate the polynomial with coefficients `p`, highest power first, at `x` by Horner's rule, in their common dtype."""
+    """Return the values at `x` of the polynomial with coefficients `p`, highest power first, by Horner's rule, in the common dtype."""
     value: Any = tx.zeros_like(x)
     for k in range(p.shape[0]):
         value = value * x + p[k, ...]
@@ -180,6 +195,7 @@ def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, ax
 
 
 def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
+    """Return the matrix with the powers 0 to `count` - 1 of each element of the vector `x` in a row, highest first unless `increasing`."""
     powers = tx.arange(count)
     matrix: Tensor = x[:, None] ** (powers if increasing else powers.flip(0))
     return matrix
@@ -203,7 +219,7 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 
 
 def mask_numbers(a: Tensor, where: Any = True) -> Tensor:
-    """Return a mask of the elements of `a` that are not NaN, and for which `where` is true."""
+    """Return a bool tensor, true for the elements of `a` that are not NaN, and for which the mask `where` is true."""
     mask: Tensor = ~tx.isnan(a)
     return mask if where is True else mask & asarray(where)
 
@@ -230,19 +246,22 @@ NUMPY_FUNCTIONS.update(
 
 
 def _as_dtype(a: Any, dtype: Any) -> Tensor:
-    """Return `a` as a tensor, cast to `dtype` unless that is None."""
+    """Return `a` as a tensor, cast to `dtype` unless that is None. A tensor of this dtype is returned itself."""
     tensor = asarray(a)
     return tensor if dtype is None else tensor.astype(dtype, copy=False)
 
 
 def _replace_nan(a: Tensor, value: float) -> Tensor:
-    """Return floats with NaN replaced by `value`; return integers unchanged, so that none is rounded."""
+    """Return floats `a` with NaN replaced by `value`; return `a` itself for integers, bools and complex numbers."""
     replaced: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
     return replaced
 
 
 def _nan_extreme(reduce: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **options: Any) -> Tensor:
-    """Return the maximum or minimum without NaN by `reduce`, or NaN where all is NaN. `worst` is the identity of `reduce`, -inf or inf."""
+    """Return the maximum or minimum of `a` over `axis` without NaN; `reduce` is `tx.max` or `tx.min`, with the identity `worst`, ±inf.
+
+    The result is NaN where all elements are NaN, unless the `options` of `reduce` have "initial".
+    """
     extreme = reduce(_replace_nan(a, worst), axis, **options)
     if not a.dtype.is_float or "initial" in options:
         return extreme
@@ -252,6 +271,11 @@ def _nan_extreme(reduce: Callable[..., Tensor], a: Tensor, worst: float, axis: A
 
 @_register
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    """Return the mean of `a` over `axis`, weighted by `weights`, as a new tensor.
+
+    With `returned`, return a pair of the mean and the sum of the weights, of one shape. `weights` has the shape of `a`, or the axes in
+    `axis`. Raise ShapeError for another shape.
+    """
     a = asarray(a)
     axes = normalize_axes("np.average", axis, a.ndim)
     if weights is None:
@@ -275,6 +299,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 @_register
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """Return the integral of `y` along `axis` by the trapezoidal rule, at the coordinates `x`, or for None at points `dx` apart."""
     y = tx.moveaxis(asarray(y), axis, -1)
     step = dx
     if x is not None:
@@ -296,6 +321,10 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Tensor:
+    """Return the covariance matrix of the variables in `m` and `y`: rows, or columns unless `rowvar`. For a single variable it is 0-d.
+
+    `ddof` overrides `bias`. `fweights` count observations, and `aweights` weigh them. Raise errors for invalid weights (`_check_weights`).
+    """
     variables = [asarray(x) for x in (m, y) if x is not None]
     dtype = tx.result_type(*variables, tx.float64) if dtype is None else dtype
     rows = [tx.atleast_2d(x.astype(dtype, copy=False)) for x in variables]
@@ -337,7 +366,8 @@ def _check_weights(name: str, values: Any, data: Tensor) -> Tensor | None:
 def _covariance(deviations: Tensor, weighted: Tensor, divisor: Any) -> Tensor:
     """Return the covariances of variables, one per row, without axes of size 1.
 
-    `deviations` are the deviations from the mean, and `weighted` the weighted ones; `divisor` is the number to divide by.
+    `deviations` has a row for each variable and a column for each observation: the difference from the mean. `weighted` are the
+    deviations times the weights of the observations. The sums of products are divided by `divisor`.
     """
     covariances: Tensor = weighted @ tx.conj(deviations).T / divisor
     return covariances.squeeze()
@@ -345,6 +375,7 @@ def _covariance(deviations: Tensor, weighted: Tensor, divisor: Any) -> Tensor:
 
 @_register
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
+    """Return the correlation matrix of the variables in `x` and `y`: rows, or columns unless `rowvar`. For a single variable it is 0-d."""
     covariances = cov(x, y, rowvar, dtype=dtype)
     if covariances.ndim == 0:
         return covariances / covariances
@@ -380,6 +411,7 @@ NUMPY_FUNCTIONS.update(
 
 
 def _kron(a: Tensor, b: Tensor) -> Tensor:
+    """Return the Kronecker product of `a` and `b` as a new tensor. Axes missing in one of them are added in front, with size 1."""
     rank = max(a.ndim, b.ndim)
     a, b = [x.reshape((*(1,) * (rank - x.ndim), *x.shape)) for x in (a, b)]
     pairs: Tensor = a.expand_dims(tuple(range(1, 2 * rank, 2))) * b.expand_dims(tuple(range(0, 2 * rank, 2)))
@@ -388,6 +420,7 @@ def _kron(a: Tensor, b: Tensor) -> Tensor:
 
 @_register
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    """Return the convolution of two 1-D tensors as a new tensor. Raise ShapeError for other shapes, ArgumentError for an unknown `mode`."""
     a, v = asarray(a), asarray(v)
     mode = check_choice("np.convolve", "mode", mode, "full", "same", "valid")
     if a.ndim != 1 or v.ndim != 1 or not (a.size and v.size):
@@ -403,7 +436,9 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 
 def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a NumPy function to convert tensors to arrays, and results to tensors. Callables among the arguments receive arrays.
+    """Return a wrapper of a NumPy function that converts tensors to arrays, and results to new tensors.
+
+    Callables among the arguments receive arrays.
 
     The wrapper raises DerivativeError if a derivative is recorded for an argument.
     """
@@ -425,7 +460,7 @@ def _is_on_tape(x: Any) -> bool:
 
 
 def _to_tensors(results: Any) -> Any:
-    """Convert an array, or the arrays in nested lists and tuples, to new tensors."""
+    """Return `results`, an array or number, or nested lists and tuples of them, with a new tensor in place of each."""
     if isinstance(results, (list, tuple)):
         return type(results)([_to_tensors(x) for x in results])
     return asarray(results, copy=True)
@@ -464,6 +499,10 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,  # results are always sorted
 ) -> Any:
+    """Return the distinct elements of `ar` in ascending order, or the distinct slices along `axis`, as a new tensor.
+
+    With flags, return a tuple: also the first indices, the inverse and the counts, in this order.
+    """
     fields = (
         unique_along(asarray(ar), normalize_axis("np.unique", axis, asarray(ar).ndim))
         if axis is not None
@@ -475,7 +514,10 @@ def unique(
 
 
 def _unique_fields(ar: Tensor, equal_nan: bool) -> list[Tensor]:
-    """Return the distinct values, their first indices, the inverse and the counts. With `equal_nan`, all NaNs are one value."""
+    """Return the distinct values of `ar` in ascending order, their first flat indices, the inverse and the counts, as a list of four.
+
+    The inverse has the shape of `ar`. With `equal_nan`, all NaNs are one value.
+    """
     distinct = tx.unique_all(ar)
     fields = [distinct.values, distinct.indices, distinct.inverse_indices, distinct.counts]
     nans = int(tx.isnan(distinct.values).sum()) if equal_nan and (distinct.values.dtype.is_float or distinct.values.dtype.is_complex) else 0

@@ -21,7 +21,7 @@ tx: Any = sys.modules["tenxor"]
 
 
 def _register(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register an implementation in `NUMPY_FUNCTIONS` under its own name."""
+    """Register `function`, an implementation, in `NUMPY_FUNCTIONS` under its own name, and return `function`."""
     NUMPY_FUNCTIONS[function.__name__] = function
     return function
 
@@ -31,6 +31,10 @@ def _register(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @_register
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """Return `func1d` of each row of `arr` along `axis`, as a new tensor with the axes of a result in place of `axis`.
+
+    The function also gets `args` and `kwargs`. Raise ArgumentError if there are no rows.
+    """
     arr = asarray(arr)
     axis = normalize_axis("np.apply_along_axis", axis, arr.ndim)
     rows = arr.moveaxis(axis, -1)
@@ -45,6 +49,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 @_register
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
+    """Return `a` after `func(a, axis)` for each of `axes` in turn. An axis removed by `func` is put back with size 1."""
     reduced: Tensor = asarray(a)
     for axis in normalize_axes("np.apply_over_axes", axes, reduced.ndim):
         result = asarray(func(reduced, axis))
@@ -53,6 +58,10 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
 
 
 def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Tensor:
+    """Return a view of all windows of `x`, with sizes `window_shape` along `axis` (None: all axes), the elements as new last axes.
+
+    `subok` and `writeable` are ignored. Raise ShapeError if the numbers of sizes and axes differ.
+    """
     view: Tensor = asarray(x)
     sizes = parse_ints("np.sliding_window_view", (window_shape,))
     axes = (
@@ -73,6 +82,7 @@ NUMPY_FUNCTIONS["lib.stride_tricks.sliding_window_view"] = _sliding_window_view
 
 @_register
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+    """Return the differences of neighbours in the flattened `ary`, after `to_begin` and before `to_end` unless None, as a new tensor."""
     ary = asarray(ary).ravel()
     segments = [tx.diff(ary), *[asarray(x, dtype=ary.dtype).ravel() for x in (to_end,) if x is not None]]
     if to_begin is not None:
@@ -83,6 +93,10 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 
 @_register
 def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * tx.pi) -> Tensor:
+    """Return `p` with jumps of half a `period` or more along `axis` replaced by their complement, as a new tensor.
+
+    `discont`, if larger than half a period, is the least jump that is replaced.
+    """
     p = tx.moveaxis(asarray(p), axis, -1)
     p = p if p.dtype.is_float or isinstance(period, int) else p.astype(tx.float64)
     half: Any = period / 2 if p.dtype.is_float else period // 2
@@ -98,6 +112,7 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
 
 @_register
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+    """Return the cross-correlation of two 1-D tensors as a new tensor; `mode` and errors are as in `convolve`."""
     a, v = asarray(a), asarray(v)
     result: Tensor = convolve(a, v.conj().flip(0), mode)
     return result
@@ -111,7 +126,7 @@ NUMPY_FUNCTIONS.update(
 
 
 def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """Return the median without NaN, or NaN where all is NaN. Sorting puts NaN last, after the numbers of each row."""
+    """Return the median of `a` over `axis` without NaN, or NaN where all is NaN. With `keepdims`, reduced axes stay with size 1."""
     reduced_axes = normalize_axes("np.nanmedian", axis, a.ndim)
     kept_axes = [k for k in range(a.ndim) if k not in reduced_axes]
     dtype = a.dtype if a.dtype.is_float else tx.float64  # a dtype with room for the sum of two elements
@@ -128,7 +143,10 @@ def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def _cumulate_without_nan(cumulate: Callable[..., Any], a: Any, replacement: float, axis: int | None, dtype: object) -> Tensor:
-    """Apply the cumulative reduction `cumulate` with NaN replaced by `replacement`."""
+    """Return the cumulative reduction `cumulate` of `a`, cast to `dtype` unless None, along `axis` with NaN replaced by `replacement`.
+
+    None as `axis` flattens `a`.
+    """
     a = asarray(a)
     a = tx.where(tx.isnan(a), replacement, a)
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
@@ -141,6 +159,7 @@ def _cumulate_without_nan(cumulate: Callable[..., Any], a: Any, replacement: flo
 
 @_register
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
+    """Return a view of `filt` without zeros at the front ("f" in `trim`) and at the back ("b") of each axis in `axis` (None: all axes)."""
     trimmed: Tensor = asarray(filt)
     trim = check_choice("np.trim_zeros", "trim", trim.lower(), "f", "b", "fb", "bf")
     for k in normalize_axes("np.trim_zeros", axis, trimmed.ndim):
@@ -153,6 +172,10 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
 
 @_register
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
+    """Return a new tensor: `arr` with `values` inserted along `axis` before the positions `obj`. None flattens `arr` first.
+
+    Raise BadIndex for positions that are no integers or bools, and IndexOutOfRange for positions beyond the axis.
+    """
     arr = asarray(arr)
     arr, axis = (arr.ravel(), 0) if axis is None else (arr, normalize_axis("np.insert", axis, arr.ndim))
     size = arr.shape[axis]
@@ -189,6 +212,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
 
 @_register
 def resize(a: Any, new_shape: Any) -> Tensor:
+    """Return a new tensor of `new_shape` with the elements of `a` in row-major order, repeated as often as needed.
+
+    Without elements, return zeros. Raise ShapeError for a negative size.
+    """
     a = asarray(a).ravel()
     sizes = parse_ints("np.resize", (new_shape,))
     if any(n < 0 for n in sizes):
@@ -202,6 +229,10 @@ def resize(a: Any, new_shape: Any) -> Tensor:
 
 @_register
 def fill_diagonal(a: Tensor, val: Any, wrap: bool = False) -> None:
+    """Write `val`, repeated as needed, over the main diagonal of `a`, in place. With `wrap`, it starts again below a tall matrix's end.
+
+    Raise ShapeError for fewer than two axes, and for more than two axes of unequal sizes.
+    """
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
         raise ShapeError(f"np.fill_diagonal: shape {a.shape} has no single diagonal; it must have 2 axes, or more axes of equal sizes")
     rows, columns = a.shape[0], a.shape[-1]
@@ -213,6 +244,7 @@ def fill_diagonal(a: Tensor, val: Any, wrap: bool = False) -> None:
 
 @_register
 def place(arr: Tensor, mask: Any, vals: Any) -> None:
+    """Write `vals`, repeated as needed, into the elements of `arr` where `mask` is true, in place. Raise ArgumentError for no values."""
     selected, values = asarray(mask).reshape(arr.shape) != 0, asarray(vals).ravel()
     if values.size == 1:  # the number of selected elements does not matter
         arr[selected] = values[0]
@@ -226,6 +258,11 @@ def place(arr: Tensor, mask: Any, vals: Any) -> None:
 
 @_register
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Tensor:
+    """Return a new tensor: for each element of `x` the result of the last function in `funclist` whose condition holds, otherwise 0.
+
+    A function gets the elements as a 1-D tensor, `args` and `kw`; a number stands for a constant. One more function than there are
+    conditions is for the elements where none holds. Raise ArgumentError for another number of functions.
+    """
     x = asarray(x)
     conditions = asarray(condlist)
     rows = [conditions] if conditions.ndim == x.ndim and conditions.shape == x.shape else list(conditions)
@@ -243,6 +280,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 @_register
 def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
+    """Return the indices of the main diagonal of `arr`, one 1-D tensor for each axis. Raise ShapeError unless all sizes are equal."""
     shape = asarray(arr).shape
     if len(shape) < 2 or len(set(shape)) > 1:
         raise ShapeError(f"np.diag_indices_from: shape {shape} has no single diagonal; it must have at least 2 axes, all of equal size")
@@ -250,7 +288,7 @@ def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
 
 
 def _matrix_shape(op: str, arr: Any) -> tuple[int, ...]:
-    """Return the shape of the matrix `arr`. Raise ShapeError for another number of axes."""
+    """Return the shape of the matrix `arr`. Raise ShapeError, beginning with `op`, for another number of axes than two."""
     shape = asarray(arr).shape
     if len(shape) != 2:
         raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes; it must have 2, those of a matrix")
@@ -258,12 +296,16 @@ def _matrix_shape(op: str, arr: Any) -> tuple[int, ...]:
 
 
 def _as_choice_indices(a: Tensor) -> Tensor:
-    """Return indices of choices as integers: False selects the first, True the second."""
+    """Return `a`, indices of choices, as integers: False selects the first, True the second."""
     return a.astype(tx.int64) if a.dtype is tx.bool else a
 
 
 @_register
 def choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
+    """Return a new tensor: for each element of `a`, an index of a choice, the element of that choice at the same position.
+
+    `mode` says whether an index out of range raises IndexOutOfRange ("raise"), wraps around, or is clipped.
+    """
     options = [asarray(c) for c in choices]
     a, *options = tx.broadcast_arrays(_as_choice_indices(asarray(a)), *options)
     count = len(options)
@@ -282,6 +324,10 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
 
 @_register
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+    """Return the coordinates of the flat `indices` in a tensor of `shape`, a tensor for each axis. `order` is "C" or "F".
+
+    Raise IndexOutOfRange for an index out of range.
+    """
     indices, sizes = asarray(indices), parse_ints("np.unravel_index", (shape,))
     by_columns = check_choice("np.unravel_index", "order", order, "C", "F") == "F"
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= prod(sizes)):
@@ -295,6 +341,10 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
 
 @_register
 def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Tensor:
+    """Return the flat indices of the coordinates `multi_index`, a tensor for each axis, in a tensor of shape `dims`.
+
+    `mode` says whether a coordinate out of range raises IndexOutOfRange ("raise"), wraps around, or is clipped; `order` is "C" or "F".
+    """
     sizes = parse_ints("np.ravel_multi_index", (dims,))
     coordinates = [asarray(x) for x in multi_index]
     if len(coordinates) != len(sizes):

@@ -118,7 +118,7 @@ def pad(
 
 
 def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
-    """Return a pair of widths, before and after, for each axis. Raise ArgumentError unless they are integers of 0 or more.
+    """Return a pair of widths, before and after, for each axis of `x`. Raise ArgumentError unless they are integers of 0 or more.
 
     `pad_width` is a number, a pair, a pair for each axis, or a mapping from axis to a number or pair.
     """
@@ -147,9 +147,10 @@ def _to_pairs(name: str, value: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 
 def _constant_border(x: Tensor, name: str, value: Any) -> _Border:
-    """Return a function from an axis and an end (0 or 1) to the constant for the border there.
+    """Return a function from an axis and an end (0 before, 1 after) to the constant for the border there.
 
-    `value` is a number, a pair or a pair for each axis. Tensors on the tape stay tensors.
+    `value`, the value of the argument `name`, is a number, a pair, or a pair for each axis of `x`. Tensors on the tape stay tensors.
+    Raise ArgumentError for anything but numbers.
     """
     if is_on_tape(*[t for t in list_leaves(value) if isinstance(t, Tensor)]):
         both = asarray(value).astype(x.dtype, copy=False).expand((x.ndim, 2))
@@ -162,7 +163,7 @@ def _constant_border(x: Tensor, name: str, value: Any) -> _Border:
 
 
 def _element_border(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
-    """Return a function from an axis and an end (0 or 1) to the border there, a view of elements of `x` selected by `mode`.
+    """Return a function from an axis and an end (0 before, 1 after) to the border there, a view of elements of `x` selected by `mode`.
 
     `widths` are the widths before and after, for each axis. Borders of an axis include the borders of earlier axes.
     """
@@ -182,13 +183,13 @@ def _element_border(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Bor
 
 
 def _reflect(positions: IntArray, size: int) -> IntArray:
-    """Map `positions` into 0 to `size` - 1 by reflection at the end elements, without repeating the end elements."""
+    """Return `positions` mapped into 0 to `size` - 1 by reflection at the end elements, without repeating the end elements."""
     inside = positions % max(2 * size - 2, 1)
     return np.minimum(inside, 2 * size - 2 - inside)
 
 
 def _mirror(positions: IntArray, size: int) -> IntArray:
-    """Map `positions` into 0 to `size` - 1 by reflection beyond the end elements, repeating the end elements."""
+    """Return `positions` mapped into 0 to `size` - 1 by reflection beyond the end elements, repeating the end elements."""
     inside = positions % (2 * size)
     return np.minimum(inside, 2 * size - 1 - inside)
 
@@ -204,9 +205,9 @@ _INDEX_MAPS: dict[str, Callable[[IntArray, int], IntArray]] = {
 
 
 def _check_elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> None:
-    """Raise ShapeError for an axis of size 0 with a border to fill, in a `mode` that fills borders from elements.
+    """Raise ShapeError for an axis of `x` of size 0 with a border to fill. Call this for a `mode` that fills borders from elements.
 
-    `widths` are the widths before and after, for each axis.
+    `widths` are the widths before and after, for each axis. `mode` is for the message.
     """
     for axis, (size, ends) in enumerate(zip(x.shape, widths, strict=True)):
         if size == 0 and any(ends):
@@ -236,9 +237,10 @@ def _check_mode(mode: Any, **values: Any) -> None:
 
 
 def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
-    """Pad axis by axis with borders computed from the elements. The borders of later axes include the borders of earlier ones.
+    """Return `x` padded axis by axis with borders computed from the elements, as a new tensor.
 
-    `widths` are the widths before and after, for each axis. `end_values` and `stat_length` are as in `pad`.
+    The borders of later axes include the borders of earlier ones. `widths` are the widths before and after, for each axis. The modes
+    "reflect" and "symmetric" stand for reflection with `reflect_type` "odd". `end_values` and `stat_length` are as in `pad`.
     """
     ends, lengths = _constant_border(x, "end_values", end_values), _stat_lengths(x, mode, stat_length)
     for axis, (width_before, width_after) in enumerate(widths):
@@ -258,7 +260,7 @@ def _pad_computed(x: Tensor, widths: list[tuple[int, int]], mode: str, end_value
 
 
 def _stat_lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any]]:
-    """Return, for each axis, the numbers of elements at both ends for the statistic; the size of the axis if `stat_length` is None.
+    """Return, for each axis of `x`, the numbers of elements at both ends for the statistic; the size of the axis if `stat_length` is None.
 
     Raise ArgumentError for invalid numbers, and for 0 unless `mode` and dtype allow NaN.
     """
@@ -276,11 +278,11 @@ def _stat_lengths(x: Tensor, mode: str, stat_length: Any) -> list[tuple[Any, Any
 
 
 def _make_ramp(x: Tensor, axis: int, width: int, outer_value: Any, end: int) -> Tensor:
-    """Return `width` evenly spaced elements from `outer_value` towards the edge, without the edge, computed in float64 as NumPy's pad does.
+    """Return `width` evenly spaced elements from `outer_value` towards an end of `x` along `axis`, without the end element itself.
 
-    `end` is 0 for the ramp before the first element, and 1 for the ramp after the last, in reverse. Elements of integer tensors are rounded
-    down, so the order of the operations matters: like `numpy.linspace`, multiply by the step, but where any step is 0 divide the positions
-    first.
+    `end` is 0 for the ramp before the first element, and 1 for the ramp after the last, in reverse. The elements are computed in float64,
+    as by NumPy's `pad`. In integer tensors they are rounded down, so the order of the operations matters: like `numpy.linspace`, multiply
+    by the step, but where any step is 0 divide the positions first.
     """
     if type(outer_value) is int and x.dtype.is_integer:
         check_fits(outer_value, x.dtype, "pad")
@@ -298,9 +300,9 @@ def _make_ramp(x: Tensor, axis: int, width: int, outer_value: Any, end: int) -> 
 
 
 def _make_statistic(x: Tensor, axis: int, width: int, mode: str, length: int, end: int) -> Tensor:
-    """Return `width` copies of the statistic `mode` of the `length` elements next to an end: the first if `end` is 0, the last if 1.
+    """Return `width` copies of the statistic `mode` of the `length` elements of `x` next to an end of `axis`.
 
-    Of no elements the mean and the median are NaN.
+    The elements are the first if `end` is 0, and the last if 1. Of no elements the statistic is NaN. Means of integers are rounded.
     """
     length = min(length, x.shape[axis])
     shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
@@ -315,7 +317,7 @@ def _make_statistic(x: Tensor, axis: int, width: int, mode: str, length: int, en
 
 
 def _reflect_odd(x: Tensor, axis: int, width_before: int, width_after: int, with_edge: bool) -> Tensor:
-    """Pad one axis by point reflection at the end elements, `2 * edge - mirrored`, in as many rounds as the widths need.
+    """Return `x` with one axis padded by point reflection at the end elements, `2 * edge - mirrored`, in as many rounds as the widths need.
 
     With `with_edge` (mode "symmetric"), the mirrored elements begin with the end element, otherwise with its neighbour.
     """
@@ -340,6 +342,7 @@ def _reflect_odd(x: Tensor, axis: int, width_before: int, width_after: int, with
 
 
 def _median(x: Tensor, axis: int) -> Tensor:
+    """Return the medians of `x` along `axis`, which stays with size 1."""
     from .quantiles import median
 
     return median(x, axis, keepdims=True)

@@ -73,9 +73,9 @@ def _pool_max(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute max pooling over `spatial_ndim` axes, the body of `max_pool1d`, `max_pool2d` and `max_pool3d`. `op` is the name.
+    """Return the maxima of windows over `spatial_ndim` axes, or with `return_indices` the pair of maxima and indices (`Pooled`).
 
-    The further parameters are the parameters of `max_pool2d`.
+    This is the body of `max_pool1d`, `max_pool2d` and `max_pool3d`; `op` is the name. The further parameters are those of `max_pool2d`.
     """
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
@@ -92,7 +92,9 @@ def _with_indices(function: object) -> _MaxPool:
 @_with_indices
 @define_for_spatial_axes(1, _pool_max)
 def max_pool1d() -> None:
-    """New tensor: the maximum of each window along the last axis of `x`, (N, C, L) or (C, L). Arguments and errors as in `max_pool2d`.
+    """Return the maximum of each window along the last axis of `x`, as a new tensor.
+
+    `x` is (N, C, L) or (C, L). Arguments, results and errors are those of `max_pool2d`; sizes are one number, as there is one axis.
 
     Examples
     --------
@@ -105,7 +107,7 @@ def max_pool1d() -> None:
 @_with_indices
 @define_for_spatial_axes(2, _pool_max)
 def max_pool2d() -> None:
-    """New tensor: the maximum of each window over the last two axes of `x`, or NaN if an element is NaN.
+    """Return the maximum of each window over the last two axes of `x`, or NaN if an element is NaN, as a new tensor.
 
     Parameters
     ----------
@@ -127,8 +129,8 @@ def max_pool2d() -> None:
     Returns
     -------
     Tensor, or (values, indices)
-        The maxima, of the dtype of `x`. `indices` are the int64 index of each maximum in the flattened axes of space, the first of equal
-        elements.
+        The maxima, of the dtype of `x`, in the shape of `x` with the number of windows in place of each of the last two sizes. `indices`
+        has the same shape: the int64 index of each maximum in the flattened last two axes of `x`, the first of equal elements.
 
     Raises
     ------
@@ -154,9 +156,9 @@ def max_pool2d() -> None:
 @_with_indices
 @define_for_spatial_axes(3, _pool_max)
 def max_pool3d() -> None:
-    """New tensor: the maximum of each window over the last three axes of `x`.
+    """Return the maximum of each window over the last three axes of `x`, as a new tensor.
 
-    `x` is (N, C, D, H, W) or (C, D, H, W). Arguments and errors are those of `max_pool2d`.
+    `x` is (N, C, D, H, W) or (C, D, H, W). Arguments, results and errors are those of `max_pool2d`, with three axes instead of two.
 
     Examples
     --------
@@ -176,9 +178,9 @@ def _pool_average(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """Compute average pooling over `spatial_ndim` axes, the body of `avg_pool1d`, `avg_pool2d` and `avg_pool3d`. `op` is the name.
+    """Return the means of windows over `spatial_ndim` axes, as a new tensor.
 
-    The further parameters are the parameters of `avg_pool2d`.
+    This is the body of `avg_pool1d`, `avg_pool2d` and `avg_pool3d`; `op` is the name. The further parameters are those of `avg_pool2d`.
     """
     x = asarray(x)
     if x.dtype.kind == "bool":
@@ -193,7 +195,9 @@ def _pool_average(
 
 @define_for_spatial_axes(1, _pool_average)
 def avg_pool1d() -> None:
-    """New float tensor: the mean of each window along the last axis of `x`, (N, C, L) or (C, L). Arguments and errors as in `avg_pool2d`.
+    """Return the mean of each window along the last axis of `x`, as a new float tensor; for complex `x` a complex tensor.
+
+    `x` is (N, C, L) or (C, L). Arguments, results and errors are those of `avg_pool2d`; sizes are one number, as there is one axis.
 
     Examples
     --------
@@ -205,19 +209,29 @@ def avg_pool1d() -> None:
 
 @define_for_spatial_axes(2, _pool_average)
 def avg_pool2d() -> None:
-    """New float tensor: the mean of each window over the last two axes of `x`; for complex `x` a complex tensor.
+    """Return the mean of each window over the last two axes of `x`, as a new float tensor; for complex `x` a complex tensor.
 
     Parameters
     ----------
     x : Tensor
         (N, C, H, W), or (C, H, W) without a batch, of any dtype but bool. For integers the result is float64; float16 and bfloat16 are
         summed in float32.
-    kernel_size, stride, ceil_mode
-        As in `max_pool2d`. With `ceil_mode`, the part of a window beyond the padding never counts.
+    kernel_size : int or Sequence[int]
+        The number of elements of a window along each axis.
+    stride : int or Sequence[int], optional
+        The distance between the beginnings of windows, by default `kernel_size`.
+    ceil_mode : bool, default False
+        If True, one more window covers the elements left over at the end. The part of a window beyond the padding never counts.
     padding : int, Sequence[int] or Sequence of pairs, default 0
         Zeros added on both sides, at most half of the kernel, as in `max_pool2d`.
     count_include_pad : bool, default True
         If False, the zeros of the padding do not count as elements.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x` for floats and complex numbers, in the shape of `x` with the number of windows in place of each of
+        the last two sizes.
 
     Raises
     ------
@@ -240,9 +254,9 @@ def avg_pool2d() -> None:
 
 @define_for_spatial_axes(3, _pool_average)
 def avg_pool3d() -> None:
-    """New float tensor: the mean of each window over the last three axes of `x`.
+    """Return the mean of each window over the last three axes of `x`, as a new float tensor; for complex `x` a complex tensor.
 
-    `x` is (N, C, D, H, W) or (C, D, H, W). Arguments and errors are those of `avg_pool2d`.
+    `x` is (N, C, D, H, W) or (C, D, H, W). Arguments, results and errors are those of `avg_pool2d`, with three axes instead of two.
 
     Examples
     --------
@@ -256,7 +270,11 @@ def avg_pool3d() -> None:
 
 
 class _Windows:
-    """The windows of a pooling operation: checked sizes for each spatial axis, and `counts`, the number of windows along each."""
+    """The windows of the pooling operation `op` over the last `spatial_ndim` axes of `x`.
+
+    The further arguments are those of `max_pool2d`; the attributes have a checked number for each spatial axis. `counts` is the number of
+    windows along each axis. The constructor raises the errors of `max_pool2d`.
+    """
 
     def __init__(
         self,
@@ -283,12 +301,15 @@ class _Windows:
         self.counts = count_windows(op, x, self.pad_before, self.pad_after, self.extent, self.stride, check_flag("ceil_mode", ceil_mode))
 
     def reduce(self, x: Any, padding_value: Any, reduction: str) -> Any:
-        """Return each window of `x` reduced by `REDUCTIONS[reduction]`. Elements of a window outside `x` are `padding_value`."""
+        """Return each window of `x` reduced by `REDUCTIONS[reduction]`, in the shape of `x` with `counts` as the last sizes.
+
+        Elements of a window outside `x` are `padding_value`.
+        """
         view = self.view_windows(x, padding_value)
         return view._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
 
     def argmax_indices(self, x: Any, lowest: Any) -> Any:
-        """Return the index of each window's maximum in the flattened spatial axes.
+        """Return the int64 index of each window's maximum in the flattened spatial axes of `x`. `lowest` is the value of the padding.
 
         If all elements of a window are `lowest`, the index is of one of its elements inside `x`, never in the padding.
         """
@@ -308,7 +329,10 @@ class _Windows:
         return flat_indices
 
     def view_windows(self, x: Any, padding_value: Any) -> Any:
-        """Return the view of all windows of `x`, padded with `padding_value`."""
+        """Return the view of all windows of `x`, padded with `padding_value`.
+
+        The spatial axes count windows; new last axes, one for each, count the elements of a window.
+        """
         x = pad_for_windows(x, self.counts, self.pad_before, self.extent, self.stride, padding_value)
         return x._view(window_layout(x.layout, self.kernel, self.stride, self.dilation))
 

@@ -180,9 +180,33 @@ def percentile(
     weights: Operand | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return percentiles as a new tensor: like `quantile`, with `q` from 0 to 100.
+    """Return the percentiles over axes as a new tensor: the numbers below which `q` percent of the elements lie.
 
-    Parameters and errors are those of `quantile`. (NumPy's `percentile`.)
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype but complex.
+    q : float or Tensor
+        Percentages from 0 to 100. The axes of a tensor come first in the result.
+    axis : int or tuple of int, optional
+        The axes to reduce; None for all. PyTorch's `dim` is an alias.
+    method : str, default "linear"
+        The result between two elements, one of the methods of `quantile`.
+    keepdims : bool, default False
+        If True, reduced axes stay with size 1. PyTorch's `keepdim` is an alias.
+    weights : Tensor, optional
+        With "inverted_cdf": weights of the elements, as in `quantile`.
+    out : Tensor, optional
+        A tensor of the result's shape that receives the result and is returned.
+
+    Raises
+    ------
+    ArgumentError, ShapeError, AxisError, DTypeError
+        As in `quantile`.
+
+    Notes
+    -----
+    Dtypes and NaN are treated as in `quantile`. (NumPy's `percentile`.)
 
     Examples
     --------
@@ -194,9 +218,9 @@ def percentile(
 
 
 def _scaled_quantile(op: str, x: Operand, q: Any, scale: int, axis: Axes, method: str, keepdims: bool, weights: Operand | None) -> Tensor:
-    """Compute `quantile` or `percentile` for `q` from 0 to `scale`. The fast path records calls with one or a few Python numbers `q`.
+    """Return the result of `quantile` (`scale` 1) or `percentile` (100) for `q` from 0 to `scale`. Messages begin with `op`.
 
-    The further arguments are as in `quantile`.
+    The further arguments are as in `quantile`. The fast path records calls with one or a few Python numbers `q`.
     """
     x, keepdims = asarray(x), check_flag("keepdims", keepdims)
     if weights is None and (type(q) is float or type(q) is int):
@@ -209,13 +233,19 @@ def _scaled_quantile(op: str, x: Operand, q: Any, scale: int, axis: Axes, method
 
 @memoized_call
 def _one_quantile(x: Tensor, op: str, q: float, scale: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
-    """Compute one quantile. `q` is a Python number from 0 to `scale`, part of the key under which the fast path records the call."""
+    """Return one quantile. `q` is a Python number from 0 to `scale`, part of the key under which the fast path records the call.
+
+    The further arguments are as in `_scaled_quantile`.
+    """
     return _quantile(op, x, _fractions(op, q, scale), axis, method, keepdims, None)
 
 
 @memoized_call
 def _few_quantiles(x: Tensor, op: str, scale: int, axis: Axes, method: str, keepdims: bool, *q: float) -> Tensor:
-    """Compute a few quantiles, along a new first axis. The numbers `q`, from 0 to `scale`, are part of the fast path's key of the call."""
+    """Return a few quantiles, along a new first axis. The numbers `q`, from 0 to `scale`, are part of the fast path's key of the call.
+
+    The further arguments are as in `_scaled_quantile`.
+    """
     return _quantile(op, x, _fractions(op, q, scale), axis, method, keepdims, None)
 
 
@@ -236,9 +266,10 @@ def _tracked_fractions(op: str, q: Tensor, scale: int) -> Tensor:
 
 
 def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
-    """Compute the quantiles over `axis`. `q` are fractions from 0 to 1, an array, or a tensor recorded for derivatives.
+    """Return the quantiles of `x` over `axis`, with the axes of `q` first. `q` is an array of fractions from 0 to 1.
 
-    `method` is a name as in `numpy.quantile`. `weights` (None: equal ones) are for the method "inverted_cdf" alone.
+    If derivatives are recorded for the fractions, `q` is a tensor. `method` is a name as in `numpy.quantile`. `weights` (None: equal ones)
+    are for the method "inverted_cdf" alone. Raise the errors of `quantile`, beginning with `op`.
     """
     if not isinstance(method, str) or (method not in _CONTINUOUS_METHODS and method not in _STEPPED_METHODS):
         raise ArgumentError(
@@ -286,7 +317,7 @@ def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: boo
 
 
 def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
-    """Raise ShapeError if one of `axes` has size 0."""
+    """Raise ShapeError, beginning with `op`, if one of the axes `axes` of `x` has size 0."""
     for a in axes:
         if x.shape[a] == 0:
             raise ShapeError(
@@ -295,10 +326,10 @@ def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
 
 
 def _positions(size: int, q: Array, method: str) -> tuple[Array, Array]:
-    """Return an index and a fraction for each fraction in `q`, flattened, as two arrays.
+    """Return an index and a weight for each fraction in `q`, flattened, as two arrays: int64 and float64.
 
-    The quantile is the element at the index in sorted order, plus the fraction of the way to the next element. `size` is the number of
-    sorted elements.
+    The quantile lies between the element at the index in sorted order (weight 0) and the next element (weight 1). `size` is the number of
+    sorted elements, and `method` a name as in `quantile`.
     """
     position = _STEPPED_METHODS[method](size, q) if method in _STEPPED_METHODS else _fractional_position(size, q, method)
     position = np.clip(position, 0, size - 1).ravel()
@@ -307,9 +338,9 @@ def _positions(size: int, q: Array, method: str) -> tuple[Array, Array]:
 
 
 def _tracked_positions(size: int, q: Tensor, method: str) -> tuple[Tensor, Tensor]:
-    """Return an index and a fraction for each fraction in the tensor `q`, as `_positions` does, by operations that the tape records.
+    """Return an index and a weight for each fraction in the tensor `q`, as `_positions` does, by operations that the tape records.
 
-    `method` must be a continuous method.
+    `size` is the number of sorted elements. `method` must be a key of `_CONTINUOUS_METHODS`.
     """
     position = _fractional_position(size, q, method).clip(0, size - 1).reshape(-1)
     below = position.floor().astype(int64)
@@ -349,7 +380,8 @@ def _check_weights(op: str, w: Tensor, x: Tensor, kept_axes: list[int], axes: tu
 def _weighted_quantile(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
     """Return, in each row, the first element in sorted order up to which the fraction `q` of the row's total weight is reached.
 
-    The result is NaN for a row with NaN. `weights` are as returned by `_check_weights`. The fractions run along a new last axis.
+    `rows` has a row along the last axis. The result is NaN for a row with NaN. `weights` are as returned by `_check_weights`. The fractions
+    run along a new last axis.
     """
     order = argsort(rows)
     in_order = take_along_axis(rows, order)
@@ -361,9 +393,9 @@ def _weighted_quantile(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
 
 
 def _long_row_quantile(numpy_quantiles: _NumpyQuantiles, x: Tensor) -> tuple[Tensor, ...] | None:
-    """Return `numpy_quantiles` of one long row, read in place, as a tuple of one tensor.
+    """Return the quantiles `numpy_quantiles` of `x` as one long row, read in place, as a tuple of one tensor.
 
-    Return None for several rows, many quantiles, a row on the tape, or if a full sort is as fast.
+    Return None for several rows, many quantiles, a row on the tape, bfloat16, or if a full sort is as fast.
     """
     if (
         numpy_quantiles.kept_axes
@@ -380,10 +412,11 @@ def _long_row_quantile(numpy_quantiles: _NumpyQuantiles, x: Tensor) -> tuple[Ten
 
 
 class _NumpyQuantiles:
-    """Quantiles computed by NumPy alone, in one call.
+    """A function that computes quantiles of an array by NumPy alone, and returns a list of one array. The argument may be reordered.
 
-    They are taken over `axes`; the axes `kept_axes` remain. `positions` are the indices and fractions from `_positions`. `dtype` is that of
-    the operand, or None to return integers unchanged. `shape` is the shape of the fractions `q`, whose axes come first in the result.
+    The quantiles are taken over `axes`; the axes `kept_axes` remain. `positions` are the indices and weights from `_positions`. `dtype` is
+    the dtype of the operand, or None to return integers unchanged. `shape` is the shape of the fractions `q`, whose axes come first in the
+    result.
     """
 
     def __init__(
@@ -447,7 +480,10 @@ class _NumpyQuantiles:
         )
 
     def _interpolate(self, low: Array, high: Array, largest: Array) -> Array:
-        """Interpolate between the elements below (`low`) and above (`high`). The result is NaN where `largest` is NaN."""
+        """Return the interpolation between the elements below (`low`) and above (`high`), or `low` itself for integers kept unchanged.
+
+        The result is NaN where `largest` is NaN.
+        """
         if self.compute_dtype is None:
             return low
         low, high, largest = (t.astype(self.compute_dtype, copy=False) for t in (low, high, largest))
@@ -467,6 +503,7 @@ class _NumpyQuantiles:
         return np.asarray(result, self.result_dtype, "C")
 
     def _interpolate_pair(self, low: Array, high: Array) -> Array:
+        """Return the interpolation between `low` and `high` for a single quantile, by its weight `fraction`."""
         with np.errstate(all="ignore"):
             step = high - low  # from the nearer end, as in the function `_interpolate`
             result: Array = low + step * self.fraction if self.fraction < 0.5 else high - step * (1 - self.fraction)
@@ -475,9 +512,10 @@ class _NumpyQuantiles:
 
 
 def _interpolate_rows(rows: Tensor, below: Array, fraction: Array) -> Tensor:
-    """Interpolate in each row between the element at index `below` in sorted order and the next one, by `fraction` of the way.
+    """Return, for each row, the numbers `fraction` of the way from the element at index `below` in sorted order to the next one.
 
-    Rows run along the last axis, the results along a new last axis. Integers are not interpolated: the result is the element at `below`.
+    `rows` has a row along the last axis; the results run along a new last axis. Integers are not interpolated: the result is the element
+    at `below`.
     """
     last_index = rows.shape[-1] - 1
     above = np.minimum(below + (fraction > 0), last_index)
@@ -497,7 +535,7 @@ def _interpolate_rows(rows: Tensor, below: Array, fraction: Array) -> Tensor:
 
 
 def _interpolate_sorted(in_order: Any, below: Array, above: Array, fraction: Any, where_function: Callable[..., Any]) -> Any:
-    """Interpolate in the sorted rows `in_order` between the elements at indices `below` and `above`, by `fraction` of the way.
+    """Return the numbers `fraction` of the way between the elements at indices `below` and `above` of each sorted row in `in_order`.
 
     The rows are tensors or NumPy arrays, and `where_function` is the function `where` of the same library.
     """
@@ -505,7 +543,7 @@ def _interpolate_sorted(in_order: Any, below: Array, above: Array, fraction: Any
 
 
 def _interpolate(low: Any, high: Any, fraction: Any, largest: Any, where_function: Callable[..., Any]) -> Any:
-    """Interpolate by `fraction` of the way between `low` and `high`, tensors or arrays. The result is NaN where `largest` is NaN.
+    """Return the numbers `fraction` of the way from `low` to `high`, tensors or arrays, or NaN where `largest` is NaN.
 
     `where_function` is the function `where` for tensors or for arrays.
     """

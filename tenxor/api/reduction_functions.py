@@ -75,7 +75,7 @@ def sum(
     out : Tensor, optional
         A tensor of the result's shape that receives the result and is returned.
     initial : number, optional
-        One more term.
+        One more term. The dtype of the sum stays.
     where : Tensor, optional
         A bool tensor that broadcasts to the shape of `x`, true for the elements to sum.
 
@@ -112,8 +112,8 @@ def prod(
 ) -> Tensor:
     """Return the product of the elements over axes, as a new tensor; the product of no elements is 1.
 
-    Parameters and errors are those of `sum`. Integers and bools are multiplied in 64 bits, unless `dtype` is given. `initial` is one more
-    factor.
+    Integers and bools in `x` are multiplied in 64 bits, unless `dtype` is given. `initial` is one more factor. `axis`, `keepdims`, `out`,
+    `where` and the errors are as in `sum`. PyTorch's `dim` and `keepdim` are aliases of `axis` and `keepdims`.
 
     >>> import tenxor as tx
     >>> tx.prod(tx.asarray([2, 3, 7])).item()
@@ -143,13 +143,24 @@ def max(
     Parameters
     ----------
     x : Tensor
-        Any dtype but complex. ShapeError is raised for an axis of size 0 without `initial`.
-    axis, keepdims, out
-        As in `sum`.
+        Any dtype but complex. The result has the same dtype.
+    axis : int or tuple of int, optional
+        The axes to reduce; None for all. PyTorch's `dim` is an alias.
+    keepdims : bool, default False
+        If True, reduced axes stay with size 1. PyTorch's `keepdim` is an alias.
+    out : Tensor, optional
+        A tensor of the result's shape that receives the result and is returned.
     initial : number, optional
-        One more element.
+        One more element to compare.
     where : Tensor, optional
-        A bool tensor, true for the elements to compare. ArgumentError is raised without `initial`.
+        A bool tensor, true for the elements to compare. It needs `initial`.
+
+    Raises
+    ------
+    ShapeError, ArgumentError
+        Without `initial`, for an axis of size 0 or a `where`.
+    AxisError, DTypeError
+        If an axis does not exist or is named twice, or if `x` is complex.
 
     Examples
     --------
@@ -176,7 +187,9 @@ def min(
     initial: Operand | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """Return the minimum of the elements over axes, as a new tensor, or NaN if an element is NaN. Parameters and errors are those of `max`.
+    """Return the minimum of the elements over axes, as a new tensor of the dtype of `x`, or NaN if an element is NaN.
+
+    `axis` (all by default), `keepdims`, `out`, `initial`, `where` and the errors are as in `max`.
 
     >>> import tenxor as tx
     >>> tx.min(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -210,10 +223,10 @@ def mean(
     ----------
     x : Tensor
         Any dtype. For integers and bools, the result is float64.
+    axis, keepdims, out, where
+        As in `sum`: the axes to reduce (None for all), whether they stay with size 1, the tensor for the result, and a mask.
     dtype : dtype, optional
         The dtype to which `x` is cast first.
-    axis, keepdims, out, where
-        As in `sum`.
 
     Examples
     --------
@@ -249,13 +262,18 @@ def var(
     Parameters
     ----------
     x : Tensor
-        Any dtype but bool.
+        Any dtype but bool. Integers give float64, and complex numbers the dtype of their real part.
+    axis, keepdims, out, where
+        As in `sum`: the axes to reduce (None for all), whether they stay with size 1, the tensor for the result, and a mask.
     correction : float, default 0
-        As in NumPy; PyTorch's default is 1. NumPy's `ddof` is an alias.
+        As in NumPy; PyTorch's default is 1. The divisor is not below 0. NumPy's `ddof` is an alias.
     mean : Tensor, optional
         The mean if it is known already, as from `tx.mean(x, axis, keepdims=True)`.
-    axis, keepdims, out, where
-        As in `sum`.
+
+    Raises
+    ------
+    AxisError, DTypeError, ShapeError, ArgumentError
+        If an axis does not exist, if `x` is bool, if `mean` or `where` does not fit `x`, or if `correction` is no number.
 
     Examples
     --------
@@ -286,7 +304,9 @@ def std(
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """Return the standard deviation over axes, the square root of `var`, as a new float tensor. Parameters and errors are those of `var`.
+    """Return the standard deviation over axes, the square root of `var`, as a new float tensor.
+
+    `axis` (all by default), `correction`, `keepdims`, `mean`, `out`, `where`, the dtypes and the errors are as in `var`.
 
     >>> import tenxor as tx
     >>> tx.std(tx.asarray([1.0, 3.0])).item()
@@ -314,7 +334,7 @@ def any(
 ) -> Tensor:
     """Return whether any element over axes is true, that is, not zero, as a new bool tensor; for no elements False.
 
-    `axis`, `keepdims`, `out` and `where` are as in `sum`.
+    `x` has any dtype. `axis` (None for all), `keepdims`, `out` and `where` are as in `sum`.
 
     >>> import tenxor as tx
     >>> tx.any(tx.asarray([[0, 0], [0, 1]]), axis=1).tolist()
@@ -340,7 +360,7 @@ def all(
 ) -> Tensor:
     """Return whether all elements over axes are true, that is, not zero, as a new bool tensor; for no elements True.
 
-    `axis`, `keepdims`, `out` and `where` are as in `sum`.
+    `x` has any dtype. `axis` (None for all), `keepdims`, `out` and `where` are as in `sum`.
 
     >>> import tenxor as tx
     >>> tx.all(tx.asarray([[1, 0], [1, 1]]), axis=1).tolist()
@@ -356,7 +376,9 @@ def all(
 def count_nonzero(
     x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: KeepDims = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return how many elements over axes are not zero, as a new int64 tensor. `axis`, `keepdims` and `out` are as in `sum`.
+    """Return how many elements of `x` over axes are not zero, as a new int64 tensor.
+
+    `axis` (None for all), `keepdims` and `out` are as in `sum`.
 
     >>> import tenxor as tx
     >>> tx.count_nonzero(tx.asarray([0, 3, 0, 4])).item()
@@ -377,9 +399,10 @@ def argmax(
     keepdim: KeepDims = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the first maximum along `axis`, or in the flattened tensor for None, as a new int64 tensor.
+    """Return the index of the first maximum of `x` along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as the largest. `keepdims` and `out` are as in `sum`. Raise ShapeError for an axis of size 0, DTypeError for complex.
+    NaN counts as the largest. With `keepdims`, reduced axes stay with size 1. `out` receives the result and is returned. Raise ShapeError
+    for an axis of size 0, AxisError for one that does not exist, and DTypeError for complex `x`.
 
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -400,9 +423,9 @@ def argmin(
     keepdim: KeepDims = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the first minimum along `axis`, or in the flattened tensor for None, as a new int64 tensor.
+    """Return the index of the first minimum of `x` along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as the smallest. Parameters and errors are those of `argmax`.
+    NaN counts as the smallest. `keepdims`, `out` and the errors are as in `argmax`.
 
     >>> import tenxor as tx
     >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -428,8 +451,8 @@ def cumulative_sum(
 ) -> Tensor:
     """Return the cumulative sums along an axis, as a new tensor: element `i` is the sum of elements `0..i`. A 1-D tensor needs no `axis`.
 
-    With `include_initial`, the sum of no elements, 0, comes first. `dtype` and `out` are as in `sum`. Raise AxisError, and ArgumentError
-    without an axis.
+    With `include_initial`, the sum of no elements, 0, comes first. `dtype` and `out` are as in `sum`: integers and bools in `x` are summed
+    in 64 bits by default. Raise AxisError if the axis does not exist, and ArgumentError without `axis` unless `x` is 1-D.
 
     >>> import tenxor as tx
     >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
@@ -453,7 +476,7 @@ def cumulative_prod(
 ) -> Tensor:
     """Return the cumulative products along an axis, as a new tensor: element `i` is the product of elements `0..i`.
 
-    Parameters and errors are those of `cumulative_sum`. With `include_initial`, the product of no elements, 1, comes first.
+    With `include_initial`, the product of no elements, 1, comes first. `axis`, `dtype`, `out` and the errors are as in `cumulative_sum`.
 
     >>> import tenxor as tx
     >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
@@ -464,7 +487,10 @@ def cumulative_prod(
 
 
 def _cumulate(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
-    """Compute a cumulative reduction, with `initial` in front unless None. Only a 1-D tensor needs no axis."""
+    """Return the cumulative reduction `op` of `x` along `axis`, with `initial` in front unless None, or `out` if given.
+
+    `op` is the name of a method of tensors. Raise ArgumentError if `axis` is None and `x` is not 1-D.
+    """
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()")
     axis_index = normalize_axis(op, 0 if axis is None else axis, x.ndim)
@@ -480,9 +506,10 @@ def _cumulate(op: str, x: Tensor, axis: int | None, dtype: object, initial: Numb
 def cumsum(
     x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return the cumulative sums along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
+    """Return the cumulative sums of `x` along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
 
-    The first sum is the first element itself, even -0. `dtype` and `out` are as in `sum`.
+    The first sum is the first element itself, even -0. `dtype` and `out` are as in `sum`: integers and bools are summed in 64 bits by
+    default. Raise AxisError if the axis does not exist.
 
     >>> import tenxor as tx
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
@@ -496,7 +523,9 @@ def cumsum(
 def cumprod(
     x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return the cumulative products along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
+    """Return the cumulative products of `x` along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
+
+    `dtype`, `out` and the error are as in `cumsum`.
 
     >>> import tenxor as tx
     >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
@@ -517,10 +546,10 @@ def diff(
     append: Tensor | Number | None = None,
     dim: int | None = None,
 ) -> Tensor:
-    """Return the differences of neighbours along an axis, taken `n` times, as a new tensor. For bools, return whether they differ.
+    """Return the differences of neighbours along `axis`, taken `n` times, as a new tensor. For bools, return whether they differ.
 
-    `prepend` and `append` are joined to `x` first, before and after it: tensors that fit as in `concat`, or single numbers. Raise
-    AxisError, ShapeError, and ArgumentError for negative `n`.
+    `prepend` and `append`, unless None, are joined to `x` first, before and after: tensors that fit as in `concat`, or single numbers.
+    Raise AxisError if the axis does not exist, ShapeError if tensors do not fit, and ArgumentError for a negative `n`.
 
     >>> import tenxor as tx
     >>> tx.diff(tx.asarray([1, 4, 9]), prepend=0).tolist()
@@ -541,7 +570,10 @@ def diff(
 
 
 def _end_piece(piece: Tensor | Number, x: Tensor, axis: int) -> Tensor:
-    """Return the tensor to join to an end of `x` along an axis. A single number is repeated along the other axes."""
+    """Return `piece`, a tensor or number, as the tensor to join to an end of `x` along `axis`.
+
+    A single number is repeated along the other axes. Raise ShapeError for a 0-d tensor.
+    """
     if isinstance(piece, (bool, int, float, complex)):
         return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), piece, dtype=x.dtype)
     tensor = asarray(piece)

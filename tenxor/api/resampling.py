@@ -49,7 +49,13 @@ def interpolate(
         - "linear", also called "bilinear" and "trilinear": interpolated between two elements along each axis
         - "cubic", also called "bicubic": interpolated between four elements along each axis
     align_corners : bool, default False
-        If True, the middles of the first and last elements stay in place; otherwise their outer edges do.
+        If True, the middles of the first and last elements stay in place; otherwise their outer edges do. The "nearest" modes allow only
+        False.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x`. The first two axes keep their sizes.
 
     Raises
     ------
@@ -147,9 +153,9 @@ def _nearest_indices(k: Any, size: int, step: float, start: float) -> list[Any]:
 
 
 def _compute_in_chunks(length: int, compute: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
-    """Return the arrays of `compute(k, *arguments)`, where `k` has the new positions from 0 to `length` - 1.
+    """Return the list of arrays `compute(k, *arguments)`, where the array `k` has the new positions from 0 to `length` - 1.
 
-    The arrays are computed in chunks, since signals wait for a NumPy call to end.
+    The arrays are computed in chunks, between which Python can handle signals.
     """
     arrays: list[Any] = []
     for (key,) in iterate_chunks((length,)):
@@ -164,9 +170,10 @@ def _compute_in_chunks(length: int, compute: Callable[..., list[Any]], *argument
 
 
 def _middle_coordinates(k: Any, length: int, size: int, step: float, corners: bool) -> Any:
-    """Return the coordinates of the middles of new elements `k`, in old elements: 0 is the middle of the first.
+    """Return the coordinates of the middles of new elements `k`, in units of old elements: 0 is the middle of the first old element.
 
-    `size` old elements become `length`, `step` old ones per new one. With `corners`, the first middles coincide, and so do the last.
+    `size` old elements become `length` new ones. With `corners`, the middles of the first elements coincide, and so do the middles of the
+    last. Otherwise a new element spans `step` old ones.
     """
     if corners:
         return k * ((size - 1) / (length - 1) if length > 1 else 0.0)
@@ -174,7 +181,7 @@ def _middle_coordinates(k: Any, length: int, size: int, step: float, corners: bo
 
 
 def _linear_taps(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
-    """Return an index and a weight array for each of two neighbours of new elements `k`, as a list of four arrays.
+    """Return the indices and weights that interpolate new elements `k` from two old neighbours each: index, weight, index, weight.
 
     The arguments are as in `_middle_coordinates`.
     """
@@ -185,7 +192,9 @@ def _linear_taps(k: Any, length: int, size: int, step: float, corners: bool) -> 
 
 
 def _cubic_taps(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
-    """Return an index and a weight array for each of four neighbours of new elements `k`, as a list of eight arrays.
+    """Return the indices and weights that interpolate new elements `k` from four old neighbours each, as a list of eight arrays.
+
+    Each array of indices is followed by the array of the weights.
 
     The arguments are as in `_middle_coordinates`.
     """
@@ -207,7 +216,7 @@ _TAPS: dict[str, Callable[[Any, int, int, float, bool], Taps]] = {"linear": _lin
 
 
 def _blend(x: Tensor, axis: int, taps: Taps) -> Tensor:
-    """Return weighted sums of elements along an axis, by the indices and weights in `taps`."""
+    """Return a new tensor of weighted sums of elements of `x` along `axis`. `taps` has index and weight arrays in turn."""
     weight_shape = (-1, *(1,) * (x.ndim - 1 - axis))
     blended: Any = 0.0
     for indices, weight in zip(taps[::2], taps[1::2], strict=True):

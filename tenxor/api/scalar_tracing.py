@@ -31,14 +31,17 @@ _op_cache: BoundedCache[Op] = register("operations of users", "an operation, by 
 
 
 class TracedFunction(NamedTuple):
-    """A traced function: a formula over the arguments, followed by `extras`, further numbers and 0-d tensors read by the function."""
+    """A traced function: `formula` over the arguments, of `dtypes`, followed by `extras`.
+
+    `extras` are numbers and 0-d tensors that the function reads besides the arguments.
+    """
 
     formula: Expr
     dtypes: tuple[DType, ...]
     extras: tuple[Node | Scalar, ...]
 
     def op(self) -> Op:
-        """Return the custom operation. Equal formulas share an object, so that cached kernels are found."""
+        """Return the elementwise operation that computes the formula. Equal formulas share an object, so that cached kernels are found."""
         key = (self.formula, (*self.dtypes, *(x.dtype for x in self.extras)))
         op = _op_cache.get(key)
         if op is None:
@@ -48,7 +51,7 @@ class TracedFunction(NamedTuple):
 
 
 def trace_scalar_function(op: str, function: Function, dtypes: Sequence[DType]) -> TracedFunction:
-    """Return the formula computed by `function` from numbers; `dtypes` has the dtype of each argument.
+    """Return the formula computed by `function` from numbers, with further values read; `dtypes` has the dtype of each argument.
 
     Raise TraceError, with the reason, if the function cannot be traced. The message begins with `op`.
     """
@@ -81,7 +84,10 @@ def trace_scalar_function(op: str, function: Function, dtypes: Sequence[DType]) 
 
 
 def _call_function(op: str, function: Function, arguments: list[Tensor]) -> Any:
-    """Return `function(*arguments)` for placeholders. Errors of Tenxor in the function are raised as a TraceError, beginning with `op`."""
+    """Return `function(*arguments)` for the placeholders `arguments`.
+
+    Errors of Tenxor in the function, a draw of random numbers, and a wrong number of parameters raise TraceError, beginning with `op`.
+    """
     refused = RefusingScope(
         "the function draws random numbers; it is called once, so all elements would have the same. Draw them before, as one more"
         " argument: tx.map(function, x, tx.random.random(x.shape))"
@@ -100,6 +106,7 @@ def _call_function(op: str, function: Function, arguments: list[Tensor]) -> Any:
 
 
 def _accepts_count(function: Function, count: int) -> bool:
+    """Return whether `function` can be called with `count` positional arguments; True if Python does not know the signature."""
     import inspect  # imported only after an error
 
     try:
@@ -115,8 +122,8 @@ def _build_formula(op: str, node: Node, layout: Layout, formula_of: dict[Node, E
     """Return the formula for the element of `node` read through `layout`.
 
     `formula_of` maps nodes to formulas, at first the arguments, and is extended. A value outside `dependents`, independent of the
-    arguments, is added to `extras`, and becomes a further argument. Raise TraceError for an operation that is not elementwise on single
-    elements.
+    arguments, is added to `extras`, and becomes a further argument. Raise TraceError, beginning with `op`, for an operation that is not
+    elementwise on single elements.
     """
 
     def read(x: Node | Scalar, layout: Layout | None) -> Expr:
@@ -165,8 +172,9 @@ def _split_component(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str 
 
 
 def _find_dependents(arguments: Sequence[Node], result: Node) -> set[Node]:
-    """Return `arguments`, with the nodes on paths from them to `result`. Further nodes without a value depend on the arguments of an outer
-    function being traced.
+    """Return the set of `arguments` and of the nodes on paths from them to `result`.
+
+    Traced nodes outside the set depend on the arguments of an outer function that is being traced.
     """
     dependents = set(arguments)
     visited: set[Node] = set(dependents)
@@ -203,6 +211,7 @@ class _Extras:
         return argument
 
     def append(self, x: Node | Scalar) -> Expr:
+        """Append `x` to the operands, and return the new argument of the formula."""
         self.operands.append(x)
         return Arg(self.arguments + len(self.operands) - 1, x.dtype)
 
@@ -210,7 +219,8 @@ class _Extras:
 def trace_reduction_step(op: str, step: Function, initial: DType, element: DType) -> tuple[DType, TracedFunction]:
     """Return the dtype of a reduction's state, and the step traced for a state of this dtype and an element of dtype `element`.
 
-    Starting with `initial`, the state is widened until `step` keeps the dtype. Raise TraceError if this takes more than four rounds.
+    Starting with `initial`, the state is widened until `step(state, element)` keeps the dtype. Raise TraceError, beginning with `op`, if
+    this takes more than four rounds.
     """
     state = initial
     for _ in range(4):

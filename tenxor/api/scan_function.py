@@ -96,7 +96,10 @@ def scan(
 
 
 def _count_steps(sequences: Sequence[Tensor], axis: int) -> int:
-    """Return the number of iterations, the size of `sequences` along `axis`."""
+    """Return the number of iterations, the size of `sequences` along `axis`.
+
+    Raise ArgumentError if there are no sequences, and ShapeError if their sizes differ.
+    """
     if not sequences:
         raise ArgumentError("scan: xs has no tensor, so nothing says how many steps there are; give tx.arange(steps)")
     sizes = [t.shape[normalize_axis("scan", axis, t.ndim)] for t in sequences]
@@ -119,8 +122,9 @@ class _Loop(NamedTuple):
     reverse: bool
 
     def run_traced(self) -> tuple[Any, Any] | None:
-        """Return the last state and the stacked results, by tracing the step. Return None if the step cannot run as one plan per
-        iteration.
+        """Return the last state and the stacked results, nested, by tracing the step. Return None if the step must run step by step.
+
+        The latter is so if the step seeds a generator or cannot run as one plan, or if draws have no values (`run_stepwise`).
         """
         begin = self.initial_leaves
         carries = [make_placeholder(t.shape, t.dtype) for t in begin]
@@ -159,7 +163,7 @@ class _Loop(NamedTuple):
         return replace_leaves(self.state, last_state), replace_leaves(y, stacked)
 
     def run_stepwise(self) -> tuple[Any, Any]:
-        """Return the last state and the stacked results, by calling the step for each iteration."""
+        """Return the last state and the stacked results, nested, by calling the step for each iteration, or once for zero iterations."""
         state, y, results = replace_leaves(self.state, list(self.initial_leaves)), None, []
         sequences = list(map(_copy_on_write, self.sequences))
         for turn in reversed(range(self.step_count)) if self.reverse else range(self.step_count):
@@ -181,7 +185,7 @@ class _Loop(NamedTuple):
         return t.moveaxis(0, normalize_axis("scan", self.axis, t.ndim))
 
     def empty_results(self, y: Any) -> Any:
-        """Return the results of zero iterations. `y` is the result of an iteration, for shapes and dtypes."""
+        """Return the stacked results of zero iterations, nested like `y`, the result of an iteration for shapes and dtypes."""
         return map_leaves(lambda t: self.move_iterations(zeros((0, *t.shape), dtype=t.dtype)), y)
 
     def call_step(self, state: Any, x: Any) -> tuple[Any, Any]:
@@ -212,6 +216,7 @@ class _Loop(NamedTuple):
 
 
 def _tensor_of(node: Node, shape: tuple[int, ...]) -> Tensor:
+    """Return a tensor of `shape` with the content of `node` in row-major order."""
     return Tensor(Storage(node), Layout.contiguous(shape), node.dtype)
 
 
@@ -221,6 +226,7 @@ def _copy_on_write(t: Any) -> Tensor:
 
 
 def _to_tensor(x: Any) -> Tensor:
+    """Return a result of the step, a tensor or a number, as a tensor. Raise TraceError for anything else."""
     if isinstance(x, Tensor):
         return x
     if isinstance(x, _NUMBER_TYPES):

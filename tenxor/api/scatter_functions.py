@@ -26,9 +26,9 @@ def index_add(
     Parameters
     ----------
     x : Tensor
-        Any dtype.
+        Any dtype, which the result has, too.
     axis : int
-        PyTorch's `dim` is an alias.
+        The axis of the indices. Must be given, like `index` and `source`. PyTorch's `dim` is an alias.
     index : Tensor or Sequence[int]
         Indices along the axis; negative ones count from the end.
     source : Tensor
@@ -40,6 +40,8 @@ def index_add(
     ------
     DTypeError
         If the values have a higher kind than `x` (floats for integers).
+    ArgumentError
+        If `axis`, `index` or `source` is missing.
     AxisError, IndexOutOfRange, BadIndex
         If the axis does not exist, or if an index is invalid, as in `tx.take`.
 
@@ -72,9 +74,9 @@ def index_copy(
     Parameters
     ----------
     x : Tensor
-        Any dtype.
+        Any dtype, which the result has, too.
     axis : int
-        PyTorch's `dim` is an alias.
+        The axis of the indices. Must be given, like `index` and `source`. PyTorch's `dim` is an alias.
     index : Tensor or Sequence[int]
         1-D. Negative indices count from the end. Of several slices for one index the last one is kept.
     source : Tensor
@@ -84,6 +86,8 @@ def index_copy(
     ------
     ShapeError
         If `source` has another shape, or `index` several axes.
+    ArgumentError
+        If `axis`, `index` or `source` is missing.
     AxisError, IndexOutOfRange, BadIndex
         If the axis does not exist, or if an index is invalid, as in `tx.take`.
 
@@ -149,9 +153,9 @@ def scatter(
     Parameters
     ----------
     x : Tensor
-        Any dtype. Elements beyond the index stay.
+        Any dtype, which the result has, too. Elements beyond the index stay.
     axis : int
-        PyTorch's `dim` is an alias.
+        The axis of the indices. Must be given, like `index`. PyTorch's `dim` is an alias.
     index : Tensor or Sequence[int]
         Of as many axes as `x`. It may be shorter than `x` on axes other than `axis`, and shorter than `src` on every axis. Negative indices
         count from the end.
@@ -160,7 +164,7 @@ def scatter(
     value : number, optional
         One number in place of `src`.
     reduce : {"add", "multiply"}, optional
-        Combine the element with all values for it. By default the last of several values is kept.
+        Add all values for an element to the element, or multiply it by them. By default the last of several values is kept.
 
     Raises
     ------
@@ -190,21 +194,26 @@ def scatter(
 def scatter_add(
     x: Operand, /, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
 ) -> Tensor:
-    """Return `x` with elements of `src` added at indices along an axis, as a new tensor.
+    """Return `x` with elements of `src` added at indices along an axis, as a new tensor: `out[i][index[i][j]] += src[i][j]` for axis 1.
 
     Parameters
     ----------
     x : Tensor
-        Any dtype.
+        Any dtype, which the result has, too.
     axis : int
-        PyTorch's `dim` is an alias.
-    index, src
-        As in `tx.scatter`: the index may be shorter than `x` and `src`, and nothing is broadcast.
+        The axis of the indices. Must be given, like `index` and `src`. PyTorch's `dim` is an alias.
+    index : Tensor or Sequence[int]
+        Of as many axes as `x`. It may be shorter than `x` on axes other than `axis`, and shorter than `src` on every axis. Negative indices
+        count from the end.
+    src : Tensor
+        Elements beyond the index are not read. Nothing is broadcast, but `src` may be one number.
 
     Raises
     ------
     DTypeError
         If the values have a higher kind than `x` (floats for integers).
+    ArgumentError
+        If `axis`, `index` or `src` is missing.
     ShapeError, AxisError, IndexOutOfRange, BadIndex
         As in `tx.scatter`.
 
@@ -240,20 +249,22 @@ def scatter_reduce(
     Parameters
     ----------
     x : Tensor
-        Elements that receive no values stay.
+        Any dtype, which the result has, too. Elements that receive no values stay.
     axis : int
-        PyTorch's `dim` is an alias.
-    index, src
-        `index` assigns the elements of `src` as in `tx.scatter`.
+        The axis of the indices. Must be given, like `index`, `src` and `reduce`. PyTorch's `dim` is an alias.
+    index : Tensor or Sequence[int]
+        The indices along `axis` of the elements that receive the elements of `src`, as in `tx.scatter`.
+    src : Tensor
+        Elements beyond the index are not read. Nothing is broadcast, but `src` may be one number.
     reduce : {"sum", "prod", "amax", "amin", "max", "min", "mean"}
-        "mean" rounds integers down.
+        The reduction; "max" and "amax" are one, and so are "min" and "amin". "mean" rounds integers down.
     include_self : bool, default True
         If False, an element that receives values is the reduction of these alone.
 
     Raises
     ------
     ArgumentError
-        If `reduce` is another value.
+        If `axis`, `index` or `src` is missing, or if `reduce` is another value.
     DTypeError
         If the values have a higher kind than `x`, or if `x` is complex and `reduce` is a maximum or minimum.
     ShapeError, AxisError, IndexOutOfRange, BadIndex

@@ -54,7 +54,7 @@ def define_for_spatial_axes(
 def parse_per_axis(op: str, name: str, value: Ints, spatial_ndim: int, minimum: int) -> Sizes:
     """Return a tuple of `spatial_ndim` integers from `value`, an integer for all axes or a sequence.
 
-    Raise ArgumentError for a wrong count, and for integers below `minimum`. `name` is the argument's name.
+    Raise ArgumentError for a wrong count, and for integers below `minimum`. `op` and `name` are the names of function and argument.
     """
     numbers = parse_ints(f"{op}: {name}", (value,))
     if len(numbers) == 1:
@@ -71,8 +71,8 @@ def parse_per_axis(op: str, name: str, value: Ints, spatial_ndim: int, minimum: 
 def parse_both_sides(op: str, name: str, value: Any, spatial_ndim: int) -> tuple[Sizes, Sizes]:
     """Return two tuples of `spatial_ndim` integers of 0 or more: for the beginnings and for the ends of the axes.
 
-    `value` is an integer or one for each axis, for both ends alike, or a pair for each axis. Raise ArgumentError for other values of the
-    argument `name`.
+    `value` is an integer or one for each axis, for both ends alike, or a pair for each axis. Raise ArgumentError for other values. `op` and
+    `name` are the names of function and argument.
     """
     pairs = isinstance(value, (list, tuple)) and [isinstance(x, (list, tuple)) for x in value]
     if not pairs or not any(pairs):
@@ -89,7 +89,7 @@ def parse_both_sides(op: str, name: str, value: Any, spatial_ndim: int) -> tuple
 def add_batch_axis(op: str, x: Tensor, spatial_ndim: int) -> Tensor:
     """Return a view of `x` with a batch axis in front, or `x` itself if already batched: batch, channels and `spatial_ndim` axes.
 
-    Raise ShapeError for another number of axes.
+    Raise ShapeError, beginning with `op`, for another number of axes.
     """
     if x.ndim == spatial_ndim + 2:
         return x
@@ -105,7 +105,7 @@ def window_extents(kernel: Sizes, dilation: Sizes) -> Sizes:
 
 
 def count_windows(op: str, x: Tensor, pad_before: Sizes, pad_after: Sizes, extent: Sizes, stride: Sizes, ceil_mode: bool = False) -> Sizes:
-    """Return how many windows fit along each spatial axis, the last axes of `x`. Raise ShapeError if none fits.
+    """Return how many windows fit along each spatial axis, the last axes of `x`. Raise ShapeError, beginning with `op`, if none fits.
 
     The arguments have a number for each spatial axis: the widths `pad_before` and `pad_after` of the padding, the elements `extent` that a
     window spans, and the `stride` between windows. With `ceil_mode`, a further window counts if it begins before the padding at the end,

@@ -59,7 +59,19 @@ def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
 def log_softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """Return the logarithm of `softmax` over axes as a new float tensor, accurate even where softmax rounds to 0.
 
-    Parameters, dtypes and errors are those of `softmax`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype but complex. For integers and bools, the result is float64; float16 and bfloat16 are computed in float32.
+    axis : int, tuple of int, or None, default -1
+        The axes of the sum of `softmax`; None for all. PyTorch's `dim` is an alias.
+
+    Raises
+    ------
+    AxisError
+        If an axis does not exist.
+    DTypeError
+        If `x` is complex.
 
     Examples
     --------
@@ -82,11 +94,18 @@ def logsumexp(x: Operand, /, axis: Axes = None, keepdims: bool = False, *, dim: 
     Parameters
     ----------
     x : Tensor
-        Any dtype but complex. Dtypes and errors are those of `softmax`.
+        Any dtype but complex. For integers and bools, the result is float64; float16 and bfloat16 are computed in float32.
     axis : int or tuple of int, optional
         The axes of the sum; None for all. PyTorch's `dim` is an alias.
     keepdims : bool, default False
         If True, reduced axes stay with size 1. PyTorch's `keepdim` is an alias.
+
+    Raises
+    ------
+    AxisError
+        If an axis does not exist.
+    DTypeError
+        If `x` is complex.
 
     Notes
     -----
@@ -110,7 +129,10 @@ def logsumexp(x: Operand, /, axis: Axes = None, keepdims: bool = False, *, dim: 
 
 
 def detached_max(x: Any, axis: Axes) -> Any:
-    """Return the maxima over `axis`, to be subtracted before `exp`. The tape records nothing: they do not change the result."""
+    """Return the maxima of `x` over `axis`, with reduced axes of size 1, to be subtracted before `exp`.
+
+    The tape records nothing, since the subtrahend does not change the result.
+    """
     if not x.requires_grad:
         return x.max(axis, keepdims=True)
     with disable_tape():
@@ -118,7 +140,10 @@ def detached_max(x: Any, axis: Axes) -> Any:
 
 
 def _to_float(op: str, x: Operand) -> tuple[Any, DType]:
-    """Return the tensor in the dtype of the computation, and the dtype of the result. Raise an error for dtypes without an order."""
+    """Return `x` as a tensor in the dtype of the computation, and the dtype of the result.
+
+    Raise DTypeError, beginning with `op`, for complex dtypes, which have no order.
+    """
     t = asarray(x)
     result_dtype = t.dtype if t.dtype.is_float else DEFAULT_FLOAT
     REDUCTIONS["max"].check_dtype(op, t.dtype)

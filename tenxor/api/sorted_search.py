@@ -93,9 +93,9 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
 
 
 def _search(x1: Tensor, x2: Tensor, side: str) -> Tensor:
-    """Return the positions at which `x2` would be inserted into the sorted `x1`, both of one dtype; `side` is "left" or "right".
+    """Return the indices at which the elements of `x2` would be inserted into the sorted `x1`, as an int64 tensor of the shape of `x2`.
 
-    For large tensors, sort `x2` first.
+    Both have one dtype; `side` is "left" or "right". Large `x2` are sorted first, unless generated code searches.
     """
     if x1.dtype is boolean:
         x1, x2 = x1.view(uint8), x2.view(uint8)
@@ -108,7 +108,7 @@ def _search(x1: Tensor, x2: Tensor, side: str) -> Tensor:
 
 
 def _search_mixed_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
-    """Search int64 in uint64 or vice versa, which no dtype unites; `side` is "left" or "right".
+    """Return the result of `searchsorted` for int64 in uint64 or vice versa, which no dtype unites; `side` is "left" or "right".
 
     Values of `x2` out of the range of the dtype of `x1` are before or after every element of `x1`.
     """
@@ -185,7 +185,12 @@ def bucketize(x: Operand, boundaries: Operand, /, *, right: bool = False) -> Ten
     boundaries : Tensor
         1-D and ascending.
     right : bool, default False
-        If True, the index for an element equal to a boundary is after the boundary.
+        If True, the index for an element equal to a boundary is after the boundary, otherwise before.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If `boundaries` is not 1-D, or if the dtypes do not promote.
 
     Examples
     --------

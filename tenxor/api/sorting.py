@@ -160,7 +160,10 @@ def argsort(
 
 
 def _replay_keys(implementation: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Wrap `lexsort` to ask the fast path first: for a list or tuple of keys, the fast path replays a recorded call."""
+    """Return a wrapper of `lexsort`, given as `implementation`, that asks the fast path first.
+
+    For a list or tuple of keys without further arguments, the fast path replays a recorded call. Otherwise `implementation` is called.
+    """
     name = f"{__name__}._by_keys"
 
     @wraps(implementation)
@@ -186,7 +189,7 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
         Tensors of one shape, or a tensor whose slices along the first axis are the keys. The last key decides first; equal elements are
         ordered by the key before, and so on.
     axis : int, default -1
-        The axis of the keys to sort along.
+        The axis of the keys to sort along. PyTorch's `dim` is an alias.
 
     Returns
     -------
@@ -225,7 +228,10 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
 
 @memoized_external_calls
 def _lexsort_few_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Tensor | None = None) -> Tensor:
-    """Compute `lexsort` along the last axis for up to four keys, `a` the least significant. Report a direct call to the fast path."""
+    """Return the result of `lexsort` along the last axis for up to four keys, `a` the least significant; missing keys are None.
+
+    For 1-D keys with fewer than `MAX_LEXSORT_ELEMENTS` elements, report to the fast path that NumPy's C function can be called directly.
+    """
     keys = [key for key in (a, b, c, d) if key is not None]
     order = _lexsort_along(keys, -1)
     if a.ndim == 1 and a.size < MAX_LEXSORT_ELEMENTS:
@@ -234,7 +240,10 @@ def _lexsort_few_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = Non
 
 
 def _lexsort_along(keys: Sequence[Tensor], axis: int) -> Tensor:
-    """Compute `lexsort` along `axis` for a list of keys, the last of them the most significant. Raise ShapeError or AxisError."""
+    """Return the result of `lexsort` along `axis` for a list of keys, the last of them the most significant.
+
+    Raise ShapeError if the keys have different shapes, and AxisError if `axis` does not exist.
+    """
     for key in keys:
         if key.shape != keys[0].shape:
             raise ShapeError(f"lexsort: keys have shapes {keys[0].shape} and {key.shape}; all must have one shape")
@@ -283,7 +292,7 @@ def topk(
     k : int
         Number of elements, from 0 to the size of the axis.
     axis : int, default -1
-        PyTorch's `dim` is an alias.
+        The axis along which elements are compared. PyTorch's `dim` is an alias.
     largest : bool, default True
         If False, the smallest elements are returned.
     sorted : bool, default True
@@ -328,7 +337,7 @@ def topk(
 
 
 def _flatten_for_axis(op: str, operand: Operand, axis: int | None) -> tuple[Tensor, int]:
-    """Return a tensor, flattened if `axis` is None, and the axis as a number from 0 on."""
+    """Return `operand` as a tensor, flattened if `axis` is None, and the axis counted from the start. Messages begin with `op`."""
     x = asarray(operand)
     if axis is None:
         x, axis = x.ravel(), 0
@@ -344,7 +353,10 @@ def _has_zeros_below(x: Tensor, bits: DType) -> bool:
 
 
 def _is_small(x: Tensor) -> bool:
-    """Return whether NumPy should sort the rows unranked. True for tracers, whose values are unknown, except for bfloat16."""
+    """Return whether NumPy should sort the rows of `x` along the last axis as they are, without `_compute_ranks`.
+
+    Return True for few elements and for tracers, whose values are unknown, but never for bfloat16.
+    """
     if x.dtype is bfloat16:
         return False
     return (

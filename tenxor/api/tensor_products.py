@@ -65,6 +65,12 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
     out : Tensor, optional
         A tensor that receives the result and is returned.
 
+    Returns
+    -------
+    Tensor
+        A new tensor, or `out`, of the promoted dtype. The shape is the broadcast shape of the other axes. For bools, the result tells
+        whether any product is true.
+
     Raises
     ------
     AxisError, ShapeError, DTypeError
@@ -91,7 +97,10 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
 @register("loops of vecdot", "the loops of a contraction, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_vecdot_loops(a: Layout, b: Layout, axis: int) -> Loops:
-    """Return the loops of `vecdot` for layouts that begin at 0. Raise ShapeError if their shapes do not fit."""
+    """Return the loops of `vecdot` for the layouts of both operands, which have the offset 0. `axis` may be negative.
+
+    Raise AxisError if `axis` does not exist, and ShapeError if the shapes do not fit.
+    """
     (a_axis,), (b_axis,) = (
         normalize_operand_axes("vecdot", "first", a.shape, (axis,)),
         normalize_operand_axes("vecdot", "second", b.shape, (axis,)),
@@ -155,7 +164,8 @@ def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes |
 def _parse_axes_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the axes of the first and of the second tensor, counted from the start. `axes` is a pair of axes or of sequences of axes.
 
-    `shapes` are the shapes of both tensors.
+    `shapes` are the shapes of both tensors. Raise ArgumentError if `axes` has another form, and AxisError for an axis that does not exist
+    or is named twice.
     """
     try:
         first, second = axes
@@ -238,6 +248,7 @@ def outer(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
 @register("loops of outer", "the loops of an outer product, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_outer_loops(a: Layout, b: Layout) -> Loops:
+    """Return the loops of `outer` for the layouts of both operands, which are flattened."""
     return build_loops(a.reshape((a.size,)), (0,), b.reshape((b.size,)), (1,), (0, 1), ())
 
 
@@ -307,7 +318,7 @@ def einsum(
 
 @memoized_call
 def _einsum(*arguments: Any) -> Tensor:
-    """Compute `einsum`. `arguments` are the tensors, then the subscripts as text, and the checked `optimize`."""
+    """Return the result of `einsum`. `arguments` are the tensors, then the subscripts as text, and the result of `_check_optimize`."""
     *tensors, subscripts, optimize = arguments
     result: Tensor
     if len(tensors) == 2:
@@ -334,7 +345,12 @@ def _einsum(*arguments: Any) -> Tensor:
 def einsum_path(subscripts: str | Operand, /, *operands: Operand, optimize: bool | str | Sequence[Any] = True) -> tuple[list[Any], str]:
     """Return the order in which `einsum` multiplies operands, and a text with the shapes of each product. Nothing is computed.
 
-    Parameters and errors are those of `einsum`. (NumPy's `einsum_path`.)
+    Errors are those of `einsum`. (NumPy's `einsum_path`.)
+
+    Parameters
+    ----------
+    subscripts, *operands, optimize
+        As in `einsum`. Of the operands only shapes and layouts matter.
 
     Returns
     -------
@@ -374,9 +390,9 @@ def einsum_path(subscripts: str | Operand, /, *operands: Operand, optimize: bool
 
 
 def _check_optimize(op: str, optimize: Any, count: int) -> OptimizeOption:
-    """Return the valid `optimize` for `count` operands: a search strategy, or a tuple of the positions to multiply in each step.
+    """Return the valid `optimize` for `count` operands: True, False, "greedy", "optimal", or a tuple with the positions for each step.
 
-    Raise ArgumentError for an invalid value.
+    A path of `einsum_path` becomes such a tuple. Raise ArgumentError, beginning with `op`, for an invalid value.
     """
     if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path":
         remaining = count
@@ -442,9 +458,9 @@ def _view_term(t: Tensor, term: _Term) -> Tensor:
 
 
 def _run_plan(recipe: _EinsumPlan, operands: Sequence[Tensor], dtype: DType) -> Any:
-    """Compute the result by the plan `recipe` for `operands` with the plan's layouts, already widened from `dtype`.
+    """Return the result of the plan `recipe` for `operands`, which have the layouts of the plan. `widen` has widened them from `dtype`.
 
-    The result is not cast back to `dtype`.
+    The result still has the widened dtype.
     """
     terms: list[tuple[Any, Labels]] = []
     for t, term in zip(operands, recipe.terms, strict=True):
@@ -466,7 +482,10 @@ def _run_plan(recipe: _EinsumPlan, operands: Sequence[Tensor], dtype: DType) -> 
 @register("einsum plans", "the products that compute an einsum, by subscripts and layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_plan(subscripts: str, optimize: OptimizeOption, *layouts: Layout) -> _EinsumPlan:
-    """Build the plan for operands of these layouts, with an offset of 0. `optimize` is the result of `_check_optimize`."""
+    """Return the plan for operands of these layouts, with an offset of 0. `optimize` is the result of `_check_optimize`.
+
+    Raise the errors of `einsum` for invalid subscripts and for sizes that do not fit.
+    """
     operands, result, sizes = parse_subscripts(subscripts, [x.shape for x in layouts])
     views = [_take_diagonals(layout, labels) for layout, labels in zip(layouts, operands, strict=True)]
     if len(views) > 1:
@@ -504,9 +523,9 @@ def _drop_unit_axes(layout: Layout, labels: Labels, result: Labels, sizes: dict[
 
 
 def _build_term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) -> _Term:
-    """Build the term of operand `k` of `views`: last come the axes missing in the other operands and in `result`.
+    """Return the term of operand `k` of `views`: its axes, with the axes missing in the other operands and in `result` moved to the end.
 
-    For a single operand the other axes are ordered as in `result`.
+    `views` has the layout and the labels of each operand. For a single operand the other axes are ordered as in `result`.
     """
     layout, labels = views[k]
     other_labels = {x for j, (_, term_labels) in enumerate(views) if j != k for x in term_labels}
@@ -518,10 +537,10 @@ def _build_term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) 
 def _build_path(
     terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: OptimizeOption
 ) -> tuple[tuple[int, int, Labels], ...]:
-    """Return the steps of the product: two positions in the list of remaining terms, and the labels of their product.
+    """Return the steps of the product: for each, two positions in the list of remaining terms, and the labels of their product.
 
-    `terms` has the labels of each term, and `sizes` the size of each label. A step appends the product to the list. The last product has
-    the labels `result`.
+    `terms` has the labels of each term, and `sizes` the size of each label. A step removes both terms from the list, and appends the
+    product. The last product has the labels `result`. `optimize` is the result of `_check_optimize`.
     """
     remaining, steps = list(terms), []
     for positions in _find_order(terms, result, sizes, optimize):
@@ -541,7 +560,8 @@ def _build_path(
 def _find_order(terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: OptimizeOption) -> Sequence[tuple[int, ...]]:
     """Return the positions of the terms to multiply in each step, ascending, in the list of remaining terms.
 
-    `optimize` is the result of `_check_optimize`. NumPy's `einsum_path` finds the order with the fewest operations.
+    `terms` has the labels of each term, `result` the labels of the result, and `sizes` the size of each label. `optimize` is the result of
+    `_check_optimize`. NumPy's `einsum_path` finds the order with the fewest operations.
     """
     count = len(terms)
     labels = [*dict.fromkeys(x for term in terms for x in term)]
@@ -560,9 +580,9 @@ def _find_order(terms: Sequence[Labels], result: Labels, sizes: dict[Label, int]
 @register("products of einsum", "the loops of one product of an einsum, by layouts and labels")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_term_product(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, result: Labels) -> _TermProduct:
-    """Build the product of two terms, with the layouts `a` and `b` and a label for each axis, summed over labels missing in `result`.
+    """Return the product of two terms, with the layouts `a` and `b` and a label for each axis, summed over labels missing in `result`.
 
-    Its axes are ordered as in `result`, unless another order gives a kernel full rows and columns.
+    The axes of the product are ordered as in `result`, unless another order gives a kernel full rows and columns.
     """
     sizes = dict(zip((*a_labels, *b_labels), (*a.shape, *b.shape), strict=True))
     summed = [x for x in a_labels if x not in result]

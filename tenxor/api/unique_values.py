@@ -97,7 +97,7 @@ def unique_all(x: Operand, /) -> UniqueAll:
 
 
 def _unique_all_small(x: Tensor) -> UniqueAll:
-    """Compute `unique_all` by NumPy. If derivatives are recorded for `x`, compute it by operations on the tape instead."""
+    """Return the result of `unique_all`, computed by NumPy, or by operations on the tape if derivatives are recorded for `x`."""
     if is_on_tape(x) and not x.node.is_traced:
         return _unique_all_by_runs(x)
     values, indices, inverse, counts = call_host_op("unique_all", _flatten_for_numpy(x))
@@ -105,7 +105,7 @@ def _unique_all_small(x: Tensor) -> UniqueAll:
 
 
 def _unique_all_by_runs(x: Tensor) -> UniqueAll:
-    """Compute `unique_all` from the runs of equal elements in sorted order."""
+    """Return the result of `unique_all`, computed from the runs of equal elements of `x` in sorted order."""
     runs = _Runs(x)
     return UniqueAll(runs.values, take(runs.order, runs.run_starts), runs.inverse(), runs.counts())
 
@@ -188,8 +188,15 @@ def unique_inverse(x: Operand, /) -> UniqueInverse:
 
 @memoized_external_calls
 def unique_values(x: Operand, /) -> Tensor:
-    """Return the distinct elements of `x` in ascending order, as a new 1-D tensor.
+    """Return the distinct elements in ascending order, as a new 1-D tensor.
 
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype and shape. The result has the same dtype.
+
+    Notes
+    -----
     Each NaN is distinct; zeros of both signs are equal. (Array API 2025.12, `unique_values`.)
 
     Examples
@@ -214,9 +221,9 @@ def unique_values(x: Operand, /) -> Tensor:
 
 
 def _report_unique_call(x: Tensor, results: Sequence[Tensor], result_count: int) -> None:
-    """Report the direct call that gives `results` for `x` to the fast path, if every result is 1-D.
+    """Report to the fast path the direct call that gives `results` for `x`. Do nothing unless every result is 1-D.
 
-    `result_count` says which results: a constant `UNIQUE_...`.
+    `result_count` tells which fields of `unique_all` the results are: a constant `UNIQUE_...`.
     """
     if all([t.ndim == 1 for t in results]):
         report_direct_call(partial(_find_unique_call, result_count), [x], results)
@@ -225,21 +232,22 @@ def _report_unique_call(x: Tensor, results: Sequence[Tensor], result_count: int)
 def _find_unique_call(result_count: int, x: Tensor) -> CountingOp | None:
     """Return the direct call that finds distinct elements of `x`, or None for many elements or an unsuitable dtype.
 
-    `result_count` says which results: a constant `UNIQUE_...`.
+    `result_count` tells which fields of `unique_all` are wanted: a constant `UNIQUE_...`.
     """
     max_elements = MAX_SORTED_FLOATS if result_count == UNIQUE_VALUES and x.dtype.is_float else MAX_COPIED_ELEMENTS - 1
     return describe_unique(x.dtype, result_count, x.size) if x.size <= max_elements else None
 
 
 def _flatten_for_numpy(x: Tensor) -> Tensor:
-    """Return the elements flattened, in a dtype that NumPy has."""
+    """Return the elements of `x` flattened, in a dtype that NumPy has: bfloat16 becomes float32."""
     return cast_to(x, float32 if x.dtype is bfloat16 else x.dtype).ravel()
 
 
 def unique_along(x: Tensor, axis: int) -> UniqueAll:
-    """Return the distinct slices of `x` along an axis, in lexicographic order, with the fields of `unique_all`.
+    """Return the distinct slices of `x` along `axis`, in lexicographic order, with the fields of `unique_all`.
 
-    `values` has the slices along that axis; the inverse is 1-D. A slice with NaN equals no other. (NumPy's `find_unique` with an axis.)
+    `values` has the slices along `axis`, counted from the start; the other fields are 1-D. A slice with NaN equals no other slice.
+    (NumPy's `unique` with an axis.)
     """
     slices = x.moveaxis(axis, 0)
     rows = slices.reshape((slices.shape[0], prod(slices.shape[1:])))
@@ -249,7 +257,10 @@ def unique_along(x: Tensor, axis: int) -> UniqueAll:
 
 
 class _Runs:
-    """Runs of equal elements, or rows, in sorted order: the sorting indices `order`, where runs `run_starts`, and one of each, `values`."""
+    """The runs of equal elements of `x` in sorted order, or of equal rows if `order`, the indices that sort the rows, is given.
+
+    `order` are the sorting indices, `run_starts` the positions in sorted order where a run begins, and `values` an element of each run.
+    """
 
     def __init__(self, x: Tensor, order: Tensor | None = None) -> None:
         self.shape = x.shape if order is None else order.shape
@@ -262,11 +273,11 @@ class _Runs:
         self.values = take(in_order, self.run_starts, 0)
 
     def counts(self) -> Tensor:
-        """Return the lengths of the runs."""
+        """Return the length of each run, as an int64 tensor."""
         return diff(self.run_starts, append=self.order.size)
 
     def inverse(self) -> Tensor:
-        """Return the number of the run of each element, in `x`'s shape."""
+        """Return the number of the run of each element, in the shape of `x`, or 1-D for rows."""
         run_numbers: Any = empty((self.order.size,), dtype=int64)
         run_numbers[self.order] = self.starts_run.astype(int64).cumulative_sum() - 1
         reshaped: Tensor = run_numbers.reshape(self.shape)
@@ -274,7 +285,10 @@ class _Runs:
 
 
 class _CountedRange:
-    """Integers in a range no wider than their number, so that each gets a counter: `counter_indices` are the indices of the counters."""
+    """Counters for the integers of `x`, which lie in a range no wider than their number. `low` is the smallest of them.
+
+    `counter_indices` has the index of the counter of each element, `occurrences` the counters, and `values` the distinct integers.
+    """
 
     def __init__(self, x: Tensor, low: int) -> None:
         self.shape = x.shape
@@ -285,18 +299,18 @@ class _CountedRange:
         self.values = cast_to(cast_to(self.present_indices, wide.dtype) + low, x.dtype)
 
     def counts(self) -> Tensor:
-        """Return how often each value occurs."""
+        """Return how often each of `values` occurs, as an int64 tensor."""
         return take(self.occurrences, self.present_indices)
 
     def inverse(self) -> Tensor:
-        """Return the index of each element in `values`, in `x`'s shape."""
+        """Return the index in `values` of each element of `x`, in the shape of `x`."""
         numbers: Any = empty((self.occurrences.size,), dtype=int64)
         numbers[self.present_indices] = make_flat_indices((self.present_indices.size,))
         return take(numbers, self.counter_indices).reshape(self.shape)
 
 
 def _count_range(x: Tensor) -> _CountedRange | None:
-    """Return the counters of integers in a narrow range; None for few elements, other dtypes and wide ranges."""
+    """Return the counters of the integers in `x`, or None for few elements, other dtypes, wide ranges and tracers."""
     if not x.dtype.is_integer or x.size < MAX_UNRANKED_ELEMENTS or x.node.is_traced:
         return None
     low, high = int(x.min()), int(x.max())
@@ -319,14 +333,15 @@ def mode(x: Operand, /, axis: int = -1, *, keepdims: bool = False, dim: int | No
     x : Tensor
         Any dtype.
     axis : int, default -1
-        PyTorch's `dim` is an alias.
+        The axis along which elements are counted. PyTorch's `dim` is an alias.
     keepdims : bool, default False
         If True, the axis stays with size 1. PyTorch's `keepdim` is an alias.
 
     Returns
     -------
     values, indices : Tensor
-        New tensors without the axis. Of several most frequent elements, the smallest is taken. `indices` has dtype int64.
+        New tensors without the axis: `values` of the dtype of `x`, `indices` of dtype int64. Of several most frequent elements, the
+        smallest is taken.
 
     Raises
     ------

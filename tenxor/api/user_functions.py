@@ -57,14 +57,14 @@ def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -
 
 
 def _map_operands(op: str, function: Function, operands: Sequence[Tensor]) -> Tensor:
-    """Trace `function`, and return its pending result for `operands`, broadcast together. Error messages begin with `op`."""
+    """Return the pending result of `function`, traced, for the elements of `operands`, broadcast together. Messages begin with `op`."""
     traced = trace_scalar_function(op, function, [t.dtype for t in operands])
     shape = broadcast_shapes(*[t.shape for t in operands])
     return Tensor._from_node(_apply_traced(traced, operands, shape))
 
 
 def _apply_traced(traced: TracedFunction, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
-    """Build the node of the function `traced` applied to `operands`, expanded to `shape`.
+    """Return the node of the function `traced` applied to `operands`, expanded to `shape`.
 
     The numbers and single elements that the function reads from outside are further operands.
     """
@@ -81,9 +81,10 @@ def _apply_traced(traced: TracedFunction, operands: Sequence[Tensor], shape: tup
 
 
 def _inline_constants(op: str, traced: TracedFunction) -> Expr:
-    """Return the formula of `traced` with the numbers it reads as constants. Raise TraceError if it reads a tensor from outside.
+    """Return the formula of `traced` with the numbers that the function reads from outside as constants.
 
-    The arguments are the state of a reduction and an element.
+    The arguments of the formula are the state of a reduction and an element. Raise TraceError, beginning with `op`, if the function
+    reads a tensor from outside.
     """
     args: list[Expr] = []
     for x in traced.extras:
@@ -114,7 +115,7 @@ def reduce(
     dim: Axes = None,
     keepdim: bool | None = None,
 ) -> Tensor:
-    """Return axes reduced by `function(so_far, element)`, in row-major order, as a new tensor.
+    """Return `t` with axes reduced by `function(so_far, element)`, applied to the elements in row-major order, as a new tensor.
 
     Parameters
     ----------
@@ -128,6 +129,11 @@ def reduce(
         The number from which the reduction starts; by default it starts from the first element.
     keepdims : bool, default False
         If True, reduced axes stay with size 1. PyTorch's `keepdim` is an alias.
+
+    Returns
+    -------
+    Tensor
+        A new tensor of the dtype of the state: the dtype of the elements, beside `initial`, widened until the results of `function` fit.
 
     Raises
     ------
@@ -160,14 +166,14 @@ def accumulate(
     t : Tensor
         Any dtype.
     axis : int, optional
-        None runs over the flattened tensor. PyTorch's `dim` is an alias.
+        The axis along which results run; None runs over the flattened tensor. PyTorch's `dim` is an alias.
     initial : number, optional
         The number from which the reduction starts; by default it starts from the first element, which is then the first result.
 
     Returns
     -------
     Tensor
-        A new tensor of the shape of `t`, or 1-D for `axis` None.
+        A new tensor of the shape of `t`, or 1-D for `axis` None, with the dtype as in `reduce`.
 
     Raises
     ------
@@ -192,7 +198,8 @@ def accumulate(
 def _ordered_reduction(op: str, function: Function, t: Tensor, initial: Number | None) -> tuple[Tensor, Reduction]:
     """Return the tensor to reduce, and the user's `function` of state and element as an ordered reduction.
 
-    Without `initial`, the first element is the first state, so the tensor is `t` in the dtype of the state. With it, the tensor is `t`.
+    Without `initial`, the first element is the first state, so the tensor is `t` in the dtype of the state. With `initial`, the tensor is
+    `t` itself. Raise ArgumentError, beginning with `op`, if `initial` is no number, and TraceError if `function` cannot be traced.
     """
     if initial is not None and not isinstance(initial, (bool, int, float, complex)):
         raise ArgumentError(f"{op}: initial must be a number, not {describe_value(initial)}")

@@ -101,7 +101,17 @@ def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) ->
 
 
 def matrix_transpose(x: Operand, /) -> Tensor:
-    """Return a view with the last two axes swapped. Raise AxisError if there are fewer.
+    """Return a view with the last two axes swapped.
+
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape (..., m, n).
+
+    Raises
+    ------
+    AxisError
+        If `x` has fewer than two axes.
 
     Examples
     --------
@@ -141,7 +151,18 @@ movedim = moveaxis
 
 
 def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
-    """Return a view with two axes swapped. Raise AxisError for a missing axis.
+    """Return a view with two axes swapped.
+
+    Parameters
+    ----------
+    x : Tensor
+    axis1, axis2 : int
+        The axes to swap; negative ones count from the end.
+
+    Raises
+    ------
+    AxisError
+        If an axis does not exist.
 
     Examples
     --------
@@ -213,7 +234,18 @@ def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy
 
 
 def ravel(x: Operand, /, order: str = "C") -> Tensor:
-    """Return a view with one axis, in row-major order, or in column-major order with `order="F"`, as in `reshape`.
+    """Return a view with one axis. Unlike NumPy's `ravel`, this never copies.
+
+    Parameters
+    ----------
+    x : Tensor
+    order : {"C", "F", "A"}, default "C"
+        The order of the elements: row-major, column-major, or column-major if they are stored so in memory, as in `reshape`.
+
+    Raises
+    ------
+    ArgumentError
+        If `order` is another value.
 
     Examples
     --------
@@ -332,7 +364,18 @@ def expand_dims(x: Operand, /, axis: int | tuple[int, ...] = 0, *, dim: int | No
 
 @argument_aliases
 def unsqueeze(x: Operand, /, dim: int) -> Tensor:
-    """Return a view with a new axis of size 1 at position `dim` of the result, as `expand_dims` does.
+    """Return a view with a new axis of size 1, as `expand_dims` does. (PyTorch's name.)
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+        The position of the new axis in the result; negative ones count from the end.
+
+    Raises
+    ------
+    AxisError
+        If the position is invalid.
 
     Examples
     --------
@@ -399,7 +442,22 @@ def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
-    """Return views of all the tensors, broadcast to their common shape. Raise ShapeError if they have none.
+    """Return views of several tensors, broadcast to their common shape, as a tuple.
+
+    Parameters
+    ----------
+    *arrays : Tensor
+        Tensors of any dtypes, whose shapes broadcast.
+
+    Returns
+    -------
+    tuple of Tensor
+        A view of each tensor, in order. If elements repeat, only a single number can be written to the view.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
 
     Examples
     --------
@@ -424,7 +482,7 @@ def diagonal(x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, 
     offset : int, default 0
         The view has the elements whose index along `axis2` is that along `axis1` plus `offset`.
     axis1, axis2 : int, default 0 and 1
-        PyTorch's `dim1` and `dim2` are aliases.
+        The axes of the matrices whose diagonals are taken. PyTorch's `dim1` and `dim2` are aliases.
 
     Raises
     ------

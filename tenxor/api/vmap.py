@@ -103,15 +103,16 @@ def vmap(
 
 
 class _Batch:
-    """The batched arguments of a function, and a placeholder for a batch element of each."""
+    """The batched arguments of a function (`placeholders`), with a placeholder for a batch element of each, and their batch size `size`."""
 
     def __init__(self) -> None:
         self.size: int | None = None
         self.placeholders: dict[Node, tuple[Tensor, int]] = {}  # maps a placeholder to the batched tensor and its batch axis
 
     def make_element(self, x: Any, axis: Any) -> Tensor:
-        """Return a placeholder tensor for a batch element of `x` along `axis`. Raise ShapeError if the size differs from earlier
-        batches.
+        """Return a tensor without value, the placeholder for a batch element of `x` along `axis`, and register the placeholder.
+
+        Raise ShapeError if the size of the axis differs from earlier batches, and AxisError if the axis does not exist.
         """
         t = asarray(x)
         batch_axis = normalize_axis("vmap", axis, t.ndim)
@@ -132,10 +133,10 @@ class _Batch:
         return self.size >= MIN_BATCH_LAST_SIZE and all([0 < batch_axis == t.ndim - 1 for t, batch_axis in self.placeholders.values()])
 
     def results(self, value: Any, out_axes: int | Sequence[int], draw_batches: dict[Node, Node]) -> Any:
-        """Return the results of the function for the whole batch, given the traced results `value`.
+        """Return the results of the function for the whole batch, nested like `value`, the traced results for one batch element.
 
-        `out_axes` is the position of the batch axis in each result, or one for each. `draw_batches` maps further placeholders, for random
-        draws, to batches.
+        `out_axes` is the position of the batch axis in every result, or has a position for each. `draw_batches` maps further placeholders,
+        for random draws, to batches. Raise TraceError for a result that is no tensor, and ArgumentError for a wrong number of `out_axes`.
         """
         assert self.size is not None
         tensors: list[Any] = list_leaves(value)
@@ -162,7 +163,7 @@ class _Batch:
 
 
 def _flat_node(t: Tensor) -> Node:
-    """Return a node with the elements of `t`, in row-major order, as content."""
+    """Return a node with the elements of `t`, in row-major order, as its whole content: the node of `t` itself if that fits."""
     is_whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
     contiguous = t if is_whole else t.copy()
     return (contiguous if contiguous.layout.is_contiguous() else contiguous.reshape(contiguous.shape)).node

@@ -122,7 +122,25 @@ def bartlett(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
 def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return the Blackman window, a sum of three cosines, from 0 to 1 and back, as a new 1-D tensor of `m` floats.
 
-    Parameters and errors are those of `bartlett`. (NumPy's `blackman`; PyTorch's `blackman_window` is periodic.)
+    Parameters
+    ----------
+    m : int
+        The number of elements, 0 or more.
+    periodic : bool, default False
+        If True, the window is a symmetric one of `m + 1` elements without the last, so that repeated copies have one period.
+    dtype : dtype, default float64
+        The dtype of the result, a float dtype.
+    device : str, optional
+        "cpu", the only device, as in the array API.
+
+    Raises
+    ------
+    ArgumentError, DTypeError
+        As in `bartlett`.
+
+    Notes
+    -----
+    NumPy's `blackman`; PyTorch's `blackman_window` is periodic.
 
     Examples
     --------
@@ -136,7 +154,25 @@ def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
 def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return the Hamming window, a cosine from 0.08 to 1 and back, as a new 1-D tensor of `m` floats.
 
-    Parameters and errors are those of `bartlett`. (NumPy's `hamming`; PyTorch's `hamming_window` is periodic.)
+    Parameters
+    ----------
+    m : int
+        The number of elements, 0 or more.
+    periodic : bool, default False
+        If True, the window is a symmetric one of `m + 1` elements without the last, so that repeated copies have one period.
+    dtype : dtype, default float64
+        The dtype of the result, a float dtype.
+    device : str, optional
+        "cpu", the only device, as in the array API.
+
+    Raises
+    ------
+    ArgumentError, DTypeError
+        As in `bartlett`.
+
+    Notes
+    -----
+    NumPy's `hamming`; PyTorch's `hamming_window` is periodic.
 
     Examples
     --------
@@ -150,7 +186,25 @@ def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None
 def hanning(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return the Hann window, a cosine from 0 to 1 and back, as a new 1-D tensor of `m` floats.
 
-    Parameters and errors are those of `bartlett`. (NumPy's `hanning`; PyTorch's `hann_window` is periodic.)
+    Parameters
+    ----------
+    m : int
+        The number of elements, 0 or more.
+    periodic : bool, default False
+        If True, the window is a symmetric one of `m + 1` elements without the last, so that repeated copies have one period.
+    dtype : dtype, default float64
+        The dtype of the result, a float dtype.
+    device : str, optional
+        "cpu", the only device, as in the array API.
+
+    Raises
+    ------
+    ArgumentError, DTypeError
+        As in `bartlett`.
+
+    Notes
+    -----
+    NumPy's `hanning`; PyTorch's `hann_window` is periodic.
 
     Examples
     --------
@@ -170,8 +224,17 @@ def kaiser(m: int, /, beta: float, *, periodic: bool = False, dtype: DTypeLike |
         The number of elements, 0 or more.
     beta : float
         A larger `beta` gives a narrower window; 0 gives ones.
-    periodic, dtype, device
-        As in `bartlett`, with its errors.
+    periodic : bool, default False
+        If True, the window is a symmetric one of `m + 1` elements without the last, so that repeated copies have one period.
+    dtype : dtype, default float64
+        The dtype of the result, a float dtype.
+    device : str, optional
+        "cpu", the only device, as in the array API.
+
+    Raises
+    ------
+    ArgumentError, DTypeError
+        As in `bartlett`; ArgumentError also if `beta` is no real number.
 
     Notes
     -----
@@ -192,7 +255,8 @@ def _make_window(
 ) -> Tensor:
     """Return the window of `m` elements as a tensor of `dtype` (None: float64).
 
-    `values` is NumPy's function of the number of elements. If `periodic`, the window lacks the last of `m + 1` elements.
+    `values` is NumPy's function of the number of elements. If `periodic`, the window lacks the last of `m + 1` elements. Messages begin
+    with `op`. Raise ArgumentError for an invalid `m` or `device`, and DTypeError for a `dtype` that is no float.
     """
     count, result_dtype = validate_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if count < 0:

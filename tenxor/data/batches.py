@@ -124,7 +124,7 @@ class Batches:
         return self._prepare_ahead(batch_indices)
 
     def _batch_indices(self) -> Sequence[Any]:
-        """Return the indices of each batch: slices, or tensors of indices if shuffled."""
+        """Return the key of each batch of a new epoch: a slice, or a tensor of indices if shuffled."""
         count = len(self.dataset)
         starts = [k * self.size for k in range(len(self))]
         if not self.shuffle:
@@ -133,7 +133,7 @@ class Batches:
         return [order[start : start + self.size] for start in starts]
 
     def _prepare_ahead(self, batch_indices: Sequence[Any]) -> Iterator[Any]:
-        """Yield the batches in order, with up to twice as many as there are workers prepared ahead."""
+        """Yield the batches for the keys `batch_indices` in order. Threads prepare up to twice as many ahead as there are workers."""
         with ThreadPoolExecutor(self.workers, "tenxor-batches") as pool:
             pending_batches: deque[Any] = deque()
             try:

@@ -24,7 +24,7 @@ _functions = elementwise.FUNCTIONS
 
 
 def _squared_distance(x: Tensor) -> Any:
-    """Return the squared distance of a coordinate from the middle."""
+    """Return the squared distance of the coordinates `x` from the middle, 0.5."""
     return (x - 0.5) ** 2
 
 
@@ -84,7 +84,7 @@ def toy(name: str, count: NonNegativeInt = 50, seed: int | None = None) -> tuple
 
 
 def _make_spiral(count: int) -> tuple[Tensor, Tensor]:
-    """Return two spiral arms of points, and their classes."""
+    """Return `count` points on two spiral arms, (count, 2), and their classes: 0 for the first half, 1 for the second."""
     half = -(-count // 2)
     position: Any = linspace(0.0, 1.0, half, dtype=float32)
     angle, radius = position * (2.5 * pi), position * 0.45 + 0.02

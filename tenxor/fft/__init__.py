@@ -83,10 +83,11 @@ def fft(
     x : Tensor
         Any dtype.
     n : int, optional
-        Number of elements, 1 or more. The axis is cropped, or padded with zeros. The default is its size.
+        Number of elements, 1 or more, to which the axis is cropped, or padded with zeros. The default is the size of the axis.
     axis : int, default -1
+        The axis to transform. PyTorch's `dim` is an alias.
     norm : {"backward", "ortho", "forward"}, default "backward"
-        "backward" divides the inverse transforms by `n`, "forward" the forward transforms, and "ortho" both by `sqrt(n)`.
+        "backward" (or None) divides inverse transforms by `n`, "forward" divides forward transforms, and "ortho" both by `sqrt(n)`.
     out : Tensor, optional
         Receives the result, and is returned.
 
@@ -120,7 +121,8 @@ def ifft(
 ) -> Tensor:
     """Return the inverse of `fft` along an axis, as a new complex tensor.
 
-    The arguments and errors are those of `fft`. (Array API 2025.12, `fft.ifft`.)
+    `x` is cropped or padded with zeros to `n` elements along `axis`; by default `n` is the size of the axis. The arguments and errors are
+    as in `fft`. (Array API 2025.12, `fft.ifft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifft(tx.asarray([10.0, -2 + 2j, -2.0, -2 - 2j])).tolist()
@@ -136,8 +138,8 @@ def rfft(
 ) -> Tensor:
     """Return the first half of the Fourier transform of real numbers, as a new complex tensor.
 
-    The result has `n // 2 + 1` elements along the axis; the remaining ones are their conjugates. The arguments and errors are those of
-    `fft`, and DTypeError is raised for complex numbers. (Array API 2025.12, `fft.rfft`.)
+    The result has `n // 2 + 1` elements along the axis; the omitted elements are conjugates of these. By default `n` is the size of the
+    axis. The arguments and errors are as in `fft`, and DTypeError is raised for complex `x`. (Array API 2025.12, `fft.rfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.rfft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
@@ -153,8 +155,9 @@ def irfft(
 ) -> Tensor:
     """Return the inverse of `rfft`, as a new real tensor.
 
-    The arguments and errors are those of `fft`; `n` is the number of elements of the result, by default the even number `2 * (size - 1)`.
-    The imaginary part of the first element, and of the last for an even `n`, is ignored. (Array API 2025.12, `fft.irfft`.)
+    `n` is the number of elements of the result along the axis, by default the even number `2 * (size - 1)`, where `size` is the size in
+    `x`. The other arguments and the errors are as in `fft`. The imaginary part of the first element, and of the last for an even `n`, is
+    ignored. (Array API 2025.12, `fft.irfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.irfft(tx.asarray([10.0, -2 + 2j, -2.0])).tolist()
@@ -170,8 +173,8 @@ def hfft(
 ) -> Tensor:
     """Return the Fourier transform of a Hermitian signal, given by its first half, as a new real tensor.
 
-    The arguments and errors are those of `fft`; `n` is the number of elements of the result, by default `2 * (size - 1)`.
-    (Array API 2025.12, `fft.hfft`.)
+    `n` is the number of elements of the result along the axis, by default `2 * (size - 1)`, where `size` is the size in `x`. The other
+    arguments and the errors are as in `fft`. (Array API 2025.12, `fft.hfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
@@ -191,7 +194,8 @@ def ihfft(
 ) -> Tensor:
     """Return the inverse of `hfft`, the first `n // 2 + 1` elements, as a new complex tensor.
 
-    The arguments and errors are those of `fft`, and DTypeError is raised for complex numbers. (Array API 2025.12, `fft.ihfft`.)
+    By default `n` is the size of the axis. The arguments and errors are as in `fft`, and DTypeError is raised for complex `x`. (Array API
+    2025.12, `fft.ihfft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
@@ -216,10 +220,13 @@ def fftn(
     x : Tensor
         Any dtype.
     s : Sequence[int], optional
-        Number of elements for each axis, to which it is cropped or padded with zeros. -1 leaves an axis unchanged.
+        Number of elements for each of `axes`, to which the axis is cropped or padded with zeros. -1 leaves an axis unchanged.
     axes : int or Sequence[int], optional
-        The default is every axis, or the last `len(s)` axes.
-    norm, out : as in `fft`
+        The axes to transform, by default every axis, or with `s` the last `len(s)` axes. PyTorch's `dim` is an alias.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        As in `fft`, where `n` is the product of the sizes.
+    out : Tensor, optional
+        Receives the result, and is returned.
 
     Returns
     -------
@@ -245,9 +252,9 @@ def fftn(
 def ifftn(
     x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return the inverse of `fftn`, as a new complex tensor.
+    """Return the inverse of `fftn` along `axes`, by default every axis, as a new complex tensor.
 
-    The arguments and errors are those of `fftn`. (Array API 2025.12, `fft.ifftn`.)
+    The arguments and errors are as in `fftn`. (Array API 2025.12, `fft.ifftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifftn(tx.asarray([[10.0, -2.0], [-4.0, 0.0]])).tolist()
@@ -263,8 +270,9 @@ def rfftn(
 ) -> Tensor:
     """Return the Fourier transform of real numbers along several axes, as a new complex tensor.
 
-    The transform is `rfft` along the last axis, then `fftn` along the others. The arguments and errors are those of `fftn`; DTypeError is
-    raised for complex numbers, and ArgumentError for no axes. (Array API 2025.12, `fft.rfftn`.)
+    The transform is `rfft` along the last of `axes`, then `fftn` along the remaining axes. So the result has `n // 2 + 1` elements along
+    the last of `axes`. The arguments and errors are as in `fftn`; also raise DTypeError for complex `x`, and ArgumentError for no axes.
+    (Array API 2025.12, `fft.rfftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.rfftn(tx.ones((2, 2))).tolist()
@@ -285,8 +293,8 @@ def irfftn(
 ) -> Tensor:
     """Return the inverse of `rfftn`, as a new real tensor.
 
-    The arguments and errors are those of `fftn`; ArgumentError is raised for no axes. `s` is the shape of the result along the axes: by
-    default `2 * (size - 1)` along the last axis, and unchanged along the others. (Array API 2025.12, `fft.irfftn`.)
+    `s` is the shape of the result along `axes`: by default `2 * (size - 1)` along the last of them, and unchanged along the rest. The other
+    arguments and the errors are as in `fftn`; also raise ArgumentError for no axes. (Array API 2025.12, `fft.irfftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.irfftn(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
@@ -366,8 +374,9 @@ def irfft2(
 def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return the frequencies of the `n` elements of `fft`, as a new 1-D tensor.
 
-    `d` is the distance of the samples, and `dtype` a real floating-point dtype, by default float64. Raises ArgumentError if `n` is less
-    than 1 or `d` is 0, and DTypeError for another dtype. (Array API 2025.12, `fft.fftfreq`.)
+    `d` is the distance of the samples, whose inverse is the unit of the result. `dtype` is a real floating-point dtype, by default float64,
+    and `device` is "cpu" or None. Raise ArgumentError if `n` is less than 1 or `d` is 0, and DTypeError for another dtype. (Array API
+    2025.12, `fft.fftfreq`.)
 
     >>> import tenxor as tx
     >>> tx.fft.fftfreq(5, d=0.2).tolist()
@@ -382,7 +391,7 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return the frequencies of the `n // 2 + 1` elements of `rfft` of `n` samples, as a new 1-D tensor.
 
-    The arguments and errors are those of `fftfreq`. (Array API 2025.12, `fft.rfftfreq`.)
+    `d` is the distance of the samples; `dtype`, `device` and the errors are as in `fftfreq`. (Array API 2025.12, `fft.rfftfreq`.)
 
     >>> import tenxor as tx
     >>> tx.fft.rfftfreq(5, d=0.2).tolist()
@@ -393,6 +402,7 @@ def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, devic
 
 
 def _check_sample_count(n: int) -> int:
+    """Return the number of samples `n` as an int. Raise ArgumentError if `n` is less than 1 or no integer."""
     count = validate_int("fftfreq", "n", n)
     if count < 1:
         raise ArgumentError(f"fftfreq: n is {count}; it must be 1 or more")
@@ -400,6 +410,7 @@ def _check_sample_count(n: int) -> int:
 
 
 def _make_frequencies(k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
+    """Return `k / (count * d)` in `dtype`, for the numbers `k` of frequencies. The arguments and errors are as in `fftfreq`."""
     float_dtype = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if not float_dtype.is_float:
         raise DTypeError(f"fftfreq: the dtype of frequencies must be a real float, not {float_dtype}")
@@ -413,7 +424,8 @@ def _make_frequencies(k: Tensor, count: int, d: float, dtype: object, device: st
 def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     """Return a new tensor: `x` with the frequency 0, which `fft` puts first, moved to the middle of the axes.
 
-    `axes` are an int or a sequence of ints, by default every axis. Raises AxisError. (Array API 2025.12, `fft.fftshift`.)
+    `axes` are an int or a sequence of ints, by default every axis. PyTorch's `dim` is an alias. Raise AxisError if an axis does not exist.
+    (Array API 2025.12, `fft.fftshift`.)
 
     >>> import tenxor as tx
     >>> tx.fft.fftshift(tx.asarray([0, 1, 2, -2, -1])).tolist()
@@ -424,7 +436,9 @@ def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
 
 @argument_aliases
 def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
-    """Return a new tensor: the inverse of `fftshift`, with the same arguments and errors. (Array API 2025.12, `fft.ifftshift`.)
+    """Return a new tensor: `x` with the frequency 0 moved from the middle of the axes back to the front, the inverse of `fftshift`.
+
+    The arguments and errors are as in `fftshift`. (Array API 2025.12, `fft.ifftshift`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifftshift(tx.asarray([-2, -1, 0, 1, 2])).tolist()
@@ -434,6 +448,7 @@ def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
 
 
 def _roll_axes(x: Operand, axes: Axes, back: int) -> Tensor:
+    """Return a new tensor: `x` rolled by half the size of each of `axes`, forward, or backward if `back` is 1."""
     x = asarray(x)
     axis_list = normalize_axes("fftshift", None if axes is None else parse_ints("fftshift", (axes,)), x.ndim)
     shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in axis_list])
@@ -444,6 +459,7 @@ def _roll_axes(x: Operand, axes: Axes, back: int) -> Tensor:
 
 
 def _check_real(op: str, x: Any) -> Tensor:
+    """Return `x` as a tensor of float32 or float64. Raise DTypeError, beginning with `op`, for complex `x`."""
     tensor = as_lapack_dtype(asarray(x))
     if tensor.dtype.is_complex:
         complex_name = op.replace("ihfft", "ifft").replace("rfft", "fft")
@@ -452,13 +468,17 @@ def _check_real(op: str, x: Any) -> Tensor:
 
 
 def _check_norm(norm: str | None) -> str:
+    """Return the valid `norm`, "backward" for None. Raise ArgumentError for an unknown one."""
     if norm is not None and not (isinstance(norm, str) and norm in OPPOSITE_NORMS):
         raise ArgumentError(f"fft: norm must be 'backward', 'ortho' or 'forward', not {describe_value(norm)}")
     return norm or "backward"
 
 
 def _transform_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None) -> Tensor:
-    """Return a transform along a single axis. `name` is the function of NumPy."""
+    """Return a transform of `x` along a single axis, as a new tensor. `name` is a function of NumPy: "fft", "ifft", "rfft" or "irfft".
+
+    `x` has a dtype of LAPACK, real for "rfft". `n` and `norm` are as in `fft`, and for "irfft" `n` is as in `irfft`. Raise their errors.
+    """
     norm = _check_norm(norm)
     axis_number = normalize_axis(name, axis, x.ndim)
     size = x.shape[axis_number]
@@ -479,7 +499,10 @@ def _transform_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | 
 
 
 def _transform_by_rfft(x: Tensor, name: str, n: int, axis: int, norm: str) -> Tensor:
-    """Return the transform of real numbers by `rfft`: the second half is the conjugate of the first, reversed."""
+    """Return the transform `name`, "fft" or "ifft", of the real numbers `x` along `axis`, computed by `rfft`.
+
+    The second half is the conjugate of the first, reversed. `n` and `norm` are as in `fft`.
+    """
     half = _transform_one_axis(x, "rfft", n, axis, norm if name == "fft" else OPPOSITE_NORMS[norm]).moveaxis(axis, -1)
     second_half = half[..., 1 : (n + 1) // 2].flip(-1)
     halves = [half, second_half.conj()] if name == "fft" else [half.conj(), second_half]
@@ -488,11 +511,12 @@ def _transform_by_rfft(x: Tensor, name: str, n: int, axis: int, norm: str) -> Te
 
 @memoized_call
 def _transform_one_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None) -> Tensor:
-    """Return a transform along a single axis. The fast path records and replays each call, so each axis."""
+    """Return the result of `_transform_axis`. The fast path records and replays each call, so each axis of a transform."""
     return _transform_axis(x, name, n, axis, norm)
 
 
 def _transform_axes(name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
+    """Return the transforms `name`, "fft" or "ifft", of `x` along several axes. The further arguments and errors are as in `fftn`."""
     sizes, axis_list = _resolve_sizes(x, s, axes)
     _check_norm(norm)
     return (
@@ -503,7 +527,7 @@ def _transform_axes(name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None
 
 
 def _apply_transforms(x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
-    """Apply transforms in order; a step is a name, a size and an axis."""
+    """Return `x` after several transforms in order, as a new tensor. A step is the name, the size `n` and the axis of a transform."""
     sizes, axis_set = [size for _, size, _ in steps], {axis for *_, axis in steps}
     max_size = MAX_COMBINED_SIZE if x.dtype.is_complex or steps[0][0] == "rfft" else MAX_COMBINED_REAL_SIZE
     if x.size and len(steps) == len(axis_set) > 1 and 0 < min(sizes) <= max(sizes) < max_size:
@@ -517,7 +541,7 @@ def _apply_transforms(x: Tensor, steps: Sequence[tuple[str, int, int]], norm: st
 
 
 def _transform_combined(steps: Sequence[tuple[str, int, int]], norm: str, x: Array) -> list[Array]:
-    """Apply transforms to a small array by NumPy alone, in order; a step is a name, a size and an axis."""
+    """Return a list of one array: `x` after several transforms, by NumPy alone. A step is the name, size and axis of a transform."""
     with np.errstate(all="ignore"):
         for name, size, axis in steps:
             x = getattr(np.fft, name)(x, size, axis, norm)
@@ -525,8 +549,9 @@ def _transform_combined(steps: Sequence[tuple[str, int, int]], norm: str, x: Arr
 
 
 def _resolve_sizes(x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
-    """Return the size of each transformed axis, and the axes. With `halved`, the last axis has the result of `rfft`, and gets the size
-    before.
+    """Return the size `n` of each transform, and the transformed axes of `x` counted from the start. `s` and `axes` are as in `fftn`.
+
+    With `halved`, the last axis has a result of `rfft`, and the default size is the size before `rfft`. Raise the errors of `fftn`.
     """
     requested = None if s is None else parse_ints("fftn", (s,))
     if axes is None:

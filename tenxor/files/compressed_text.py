@@ -39,13 +39,13 @@ _OPENERS = {".gz": _open_gzip, ".bz2": _open_bz2, ".xz": _open_xz, ".lzma": _ope
 
 
 def is_compressed(path: FilePath) -> bool:
-    """Return whether the suffix of a file's name is that of a compressed format."""
+    """Return whether the name of the file `path` ends in .gz, .bz2, .xz or .lzma."""
     return Path(path).suffix in _OPENERS
 
 
 @contextmanager
 def open_decompressed(path: FilePath, subject: str, max_bytes: int | None) -> Iterator[io.TextIOWrapper]:
-    """Open the compressed file `path` as UTF-8 text, in the format given by the suffix of the name.
+    """Open the compressed file `path`, in the format given by the suffix of the name, to read UTF-8 text. The context yields a text file.
 
     Reading raises FileError, beginning with `subject`, if the file is damaged, or has more than `max_bytes` bytes of text (None: no limit).
     """
@@ -55,13 +55,16 @@ def open_decompressed(path: FilePath, subject: str, max_bytes: int | None) -> It
 
 @contextmanager
 def open_compressing(path: Path, suffix: str) -> Iterator[io.TextIOWrapper]:
-    """Open the file `path` to write UTF-8 text to, compressed in the format of `suffix`, for example ".gz"."""
+    """Open the file `path` to write UTF-8 text, compressed in the format of `suffix`, for example ".gz". The context yields a text file."""
     with path.open("wb") as file, _OPENERS[suffix](file, "wb") as content, io.TextIOWrapper(content, encoding="utf-8") as text:
         yield text
 
 
 class _LimitedReader(io.RawIOBase):
-    """The decompressed bytes of a file; reading beyond a limit raises FileError."""
+    """The decompressed bytes of the file object `content`; reading more than `limit` bytes (None: no limit) raises FileError.
+
+    Errors begin with `subject`. Damaged content raises FileError, too.
+    """
 
     def __init__(self, content: Any, subject: str, limit: int | None) -> None:
         self._content, self._subject, self._limit, self._count = content, subject, limit, 0

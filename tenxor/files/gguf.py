@@ -49,7 +49,7 @@ def _read_float16(blocks: Array, offset: int) -> Array:
 
 
 def _unpack_nibbles(blocks: Array) -> Array:
-    """Return the 4-bit integers in the bytes of each row: first the low halves of the bytes, then the high halves."""
+    """Return the 4-bit integers in the bytes of each row of `blocks`: first the low halves of the bytes, then the high halves."""
     return np.concatenate([blocks & 15, blocks >> 4], axis=1)
 
 
@@ -59,32 +59,32 @@ def _unpack_fifth_bits(blocks: Array) -> Array:
 
 
 def _decode_q4_0(b: Array) -> Array:
-    """Decode blocks of 4-bit integers minus 8, times a scale."""
+    """Return the numbers in blocks of 4-bit integers minus 8, times a scale. `b` has a row of bytes for each block."""
     return (_unpack_nibbles(b[:, 2:]).astype(np.float32) - 8) * _read_float16(b, 0)
 
 
 def _decode_q4_1(b: Array) -> Array:
-    """Decode blocks of 4-bit integers, times a scale plus a minimum."""
+    """Return the numbers in blocks of 4-bit integers, times a scale plus a minimum. `b` has a row of bytes for each block."""
     return _unpack_nibbles(b[:, 4:]) * _read_float16(b, 0) + _read_float16(b, 2)
 
 
 def _decode_q5_0(b: Array) -> Array:
-    """Decode blocks of 5-bit integers minus 16, times a scale."""
+    """Return the numbers in blocks of 5-bit integers minus 16, times a scale. `b` has a row of bytes for each block."""
     return ((_unpack_nibbles(b[:, 6:]) | _unpack_fifth_bits(b[:, 2:6])).astype(np.float32) - 16) * _read_float16(b, 0)
 
 
 def _decode_q5_1(b: Array) -> Array:
-    """Decode blocks of 5-bit integers, times a scale plus a minimum."""
+    """Return the numbers in blocks of 5-bit integers, times a scale plus a minimum. `b` has a row of bytes for each block."""
     return (_unpack_nibbles(b[:, 8:]) | _unpack_fifth_bits(b[:, 4:8])) * _read_float16(b, 0) + _read_float16(b, 2)
 
 
 def _decode_q8_0(b: Array) -> Array:
-    """Decode blocks of 8-bit integers, times a scale."""
+    """Return the numbers in blocks of 8-bit integers, times a scale. `b` has a row of bytes for each block."""
     return b[:, 2:].view(np.int8) * _read_float16(b, 0)
 
 
 def _decode_q6_k(b: Array) -> Array:
-    """Decode blocks of 256 6-bit integers minus 32, times two scales.
+    """Return the numbers in blocks of 256 6-bit integers minus 32, times two scales. `b` has a row of bytes for each block.
 
     A block has 128 bytes of low halves, 64 bytes of upper bit pairs, an 8-bit scale for each 16 integers, and a float16 scale for the
     block.
@@ -118,13 +118,13 @@ class _TensorEntry(NamedTuple):
 
 
 class _Reader:
-    """A cursor over the bytes of a file. Reading past the end raises a FileError; its message begins with `subject`."""
+    """A cursor over `content`, the bytes of a file as a uint8 array. Reading past the end raises a FileError that begins with `subject`."""
 
     def __init__(self, subject: str, content: Array) -> None:
         self.subject, self.content, self.position = subject, content, 0
 
     def read_bytes(self, count: int) -> bytes:
-        """Return the next `count` bytes."""
+        """Return the next `count` bytes, and move behind them."""
         if count > self.content.size - self.position:
             raise FileError(
                 f"{self.subject} is cut short: {count} bytes must follow at {self.position}; the file ends at {self.content.size}"
@@ -146,7 +146,7 @@ class _Reader:
         return count
 
     def read_text(self) -> str:
-        """Return the next text, after its length."""
+        """Return the next text, which the file stores after its length in bytes."""
         return self.read_bytes(self.read_count(1)).decode("utf-8", "replace")
 
     def read_value(self, kind: int, depth: int = 0) -> Any:
@@ -220,7 +220,7 @@ class Gguf(Mapping[str, Tensor]):
 
     @staticmethod
     def _read_entry(reader: _Reader) -> tuple[str, _TensorEntry]:
-        """Return the name and the entry of the next tensor in the header. The entry's offset counts from the end of the header."""
+        """Return the name and the entry of the next tensor in the header, at the position of `reader`. Offsets begin after the header."""
         name, axes = reader.read_text(), reader.read_number("<I")
         if axes > 64:
             raise FileError(f"{reader.subject} is damaged: tensor {name!r} has {axes} axes; it must have at most 64")

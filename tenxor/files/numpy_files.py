@@ -140,7 +140,10 @@ def save_npz(path: FilePath, /, **tensors: Operand) -> None:
 
 
 def write_npz(op: str, path: FilePath, tensors: Mapping[str, Operand]) -> None:
-    """Write tensors to an npz file, by name, uncompressed and aligned; error messages begin with `op`."""
+    """Write `tensors` by name to the npz file `path`, uncompressed and aligned. The file is replaced as a whole.
+
+    Raise the errors of `save_npz`, beginning with `op`.
+    """
     for name in tensors:
         _check_name(op, name)
     arrays = {name: _to_storable_array(op, name, x) for name, x in tensors.items()}
@@ -194,9 +197,9 @@ def load_npz(path: FilePath, *, mapped: bool = False) -> dict[str, Tensor]:
 
 
 def read_npz(op: str, path: FilePath, *, mapped: bool = False) -> dict[str, Tensor]:
-    """Return the tensors in an npz file, by name; error messages begin with `op`.
+    """Return the tensors in the npz file `path`, by name, in the order of the file.
 
-    If `mapped`, uncompressed tensors stay in the file until they are read.
+    If `mapped`, uncompressed tensors stay in the file until they are read. Raise the errors of `load_npz`, beginning with `op`.
     """
     tensors: dict[str, Tensor] = {}
     with Path(path).open("rb") as file:
@@ -222,7 +225,7 @@ def read_npz(op: str, path: FilePath, *, mapped: bool = False) -> dict[str, Tens
 
 
 def _open_archive(file: BinaryIO) -> zipfile.ZipFile:
-    """Open a zip archive for reading; raise BadZipFile if its directory claims to be larger than memory."""
+    """Return `file` as a zip archive for reading. Raise BadZipFile if `file` is none, or if its directory claims to exceed memory."""
     try:
         return zipfile.ZipFile(file)
     except MemoryError as error:  # the sizes in the directory are damaged
@@ -230,7 +233,7 @@ def _open_archive(file: BinaryIO) -> zipfile.ZipFile:
 
 
 def _check_name(op: str, name: str) -> None:
-    """Raise ArgumentError for a name that an archive cannot hold: with a NUL, too long, or not Unicode."""
+    """Raise ArgumentError, beginning with `op`, for a name that an archive cannot hold: with a NUL, too long, or not Unicode."""
     encoded = name.encode(errors="replace")
     if "\0" in name or len(encoded) > MAX_NAME_BYTES or name != encoded.decode():
         raise ArgumentError(
@@ -248,7 +251,7 @@ def _content_offset(path: FilePath, info: zipfile.ZipInfo) -> int:
 
 
 def _to_storable_array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
-    """Return a tensor as a NumPy array; raise DTypeError for bfloat16."""
+    """Return `x`, the tensor `name`, as a NumPy array. Raise DTypeError, beginning with `op`, for bfloat16."""
     t = asarray(x)
     if t.dtype is bfloat16:
         raise DTypeError(

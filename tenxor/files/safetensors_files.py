@@ -34,8 +34,10 @@ _DTYPE_OF_NAME = {
 
 
 def _load_library(op: str, otherwise: str) -> Any:
-    """Return the package safetensors. If the package is missing, raise ModuleNotFoundError with advice to install it, or to do
-    `otherwise`.
+    """Return the package safetensors.
+
+    If the package is missing, raise ModuleNotFoundError, beginning with `op`, with advice to install the package, or to do `otherwise` (""
+    for no alternative).
     """
     try:
         import safetensors.numpy
@@ -88,7 +90,10 @@ def save(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str]
 
 
 def write_safetensors(op: str, path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str], alternative: str) -> None:
-    """Write tensors and texts to a safetensors file. Error messages begin with `op`, and advise to do `alternative` without the package."""
+    """Write `tensors` by name and the texts `metadata` to the safetensors file `path`, which is replaced as a whole.
+
+    Raise the errors of `save`, beginning with `op`. Without the package, the message advises to do `alternative`.
+    """
     library = _load_library(op, alternative)
     arrays = {}
     for name, text in metadata.items():
@@ -113,14 +118,14 @@ def write_safetensors(op: str, path: FilePath, tensors: Mapping[str, Any], metad
 
 
 def _check_text(op: str, *texts: str) -> None:
-    """Raise ArgumentError for a text with lone surrogates, which no file can hold."""
+    """Raise ArgumentError, beginning with `op`, if one of `texts` has lone surrogates, which no file can hold."""
     for text in texts:
         if text != text.encode(errors="replace").decode():
             raise ArgumentError(f"{op}: the text {short(text)} is not valid Unicode; names and metadata must not contain lone surrogates")
 
 
 def _ml_bfloat16(op: str) -> Any:
-    """Return the NumPy dtype of ml_dtypes for bfloat16. Raise ModuleNotFoundError if the package is not installed."""
+    """Return the NumPy dtype of ml_dtypes for bfloat16. Raise ModuleNotFoundError, beginning with `op`, without the package."""
     try:
         import ml_dtypes
     except ImportError:
@@ -168,9 +173,9 @@ def load(path: FilePath, *, mapped: bool = False) -> tuple[dict[str, Tensor], di
 
 
 def read_safetensors(op: str, path: FilePath, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors in a safetensors file, by name, and its texts; error messages begin with `op`.
+    """Return the tensors in the safetensors file `path`, by name, and the texts by name, as two dicts.
 
-    If `mapped`, elements stay in the file until they are read.
+    If `mapped`, elements stay in the file until they are read. Raise the errors of `load`, beginning with `op`.
     """
     with Path(path).open("rb"):  # raises an error with the path if the file does not exist
         pass
@@ -200,7 +205,7 @@ def read_safetensors(op: str, path: FilePath, *, mapped: bool = False) -> tuple[
 
 
 def _map_tensors(path: FilePath, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return the tensors `names` by name, memory-mapped. The package safetensors must have accepted the header of the file."""
+    """Return the tensors `names` in the file `path` by name, memory-mapped. safetensors must have accepted the header of the file."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))

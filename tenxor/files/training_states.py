@@ -129,20 +129,23 @@ def load_state(path: FilePath) -> Any:
 
 
 def _encode_for_npz(x: Tensor) -> tuple[str, Tensor]:
-    """Return a tensor in a form that an npz file can hold, and the name of this form: bfloat16 is stored as uint16."""
+    """Return the name of a form that an npz file can hold, and `x` in this form: ("bfloat16", as uint16), or ("tensor", `x` itself)."""
     return ("bfloat16", x.copy().view(uint16)) if x.dtype is bfloat16 else ("tensor", x)
 
 
 def _encode_for_safetensors(x: Tensor) -> tuple[str, Tensor]:
-    """Return a tensor in a form that a safetensors file can hold, and the name of this form: complex is stored as two parts."""
+    """Return the name of a form that a safetensors file can hold, and `x` in this form.
+
+    This is ("complex", both parts stacked along a new first axis), or ("tensor", `x` itself).
+    """
     return ("complex", stack([x.real, x.imag])) if x.dtype.is_complex else ("tensor", x)
 
 
 class _Outliner:
     """A traversal of a state: each tensor is collected in `tensors`, by name, and the nesting becomes an outline for JSON.
 
-    `encode` maps a tensor to the name of a form, for example "bfloat16", and a tensor in a dtype of the file format. An outline is a dict
-    with a single entry, like `{"tensor": name}`, `{"list": [outline, ...]}` or `{"value": 3}`.
+    `encoded`, kept as `encode`, maps a tensor to the name of a form, for example "bfloat16", and a tensor in a dtype of the file format. An
+    outline is a dict with a single entry, like `{"tensor": name}`, `{"list": [outline, ...]}` or `{"value": 3}`.
     """
 
     def __init__(self, tensors: dict[str, Tensor], encoded: Callable[[Tensor], tuple[str, Tensor]]) -> None:
@@ -189,7 +192,7 @@ class _Outliner:
 
 
 def _key_text(key: Any, name: str) -> str:
-    """Return a key of the dict at path `name` as text. Raise ArgumentError for a key that JSON cannot restore."""
+    """Return `key`, a key of the dict at path `name`, as text. Raise ArgumentError for a key that JSON cannot restore."""
     if key is None or isinstance(key, (bool, int, float, str)):
         with suppress(ValueError):  # an integer of too many digits
             return str(key)
@@ -201,7 +204,7 @@ def _key_text(key: Any, name: str) -> str:
 
 
 def _restore_state(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Return the state with this outline (see `_Outliner`), with the tensors put in; `tensors` maps the names in the file to tensors."""
+    """Return the state described by `outline` (see `_Outliner`). `tensors` maps the names of tensors in the outline to tensors."""
     ((kind, value),) = outline.items()
     if kind == "tensor":
         return tensors[value]

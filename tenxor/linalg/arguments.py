@@ -11,7 +11,7 @@ from ..tensor.core import Operand
 
 
 def as_matrices(op: str, x_like: Operand) -> Tensor:
-    """Return a tensor of at least two axes. Raise MatrixShapeError, beginning with `op`, for fewer axes."""
+    """Return `x_like` as a tensor of at least two axes. Raise MatrixShapeError, beginning with `op`, for fewer axes."""
     x = asarray(x_like)
     if x.ndim < 2:
         raise MatrixShapeError(
@@ -23,7 +23,7 @@ def as_matrices(op: str, x_like: Operand) -> Tensor:
 
 
 def as_square_matrices(op: str, x_like: Operand) -> Tensor:
-    """Return a tensor of square matrices. Raise MatrixShapeError, beginning with `op`, for other shapes."""
+    """Return `x_like` as a tensor of square matrices. Raise MatrixShapeError, beginning with `op`, for other shapes."""
     x = as_matrices(op, x_like)
     rows, columns = x.shape[-2:]
     if rows != columns:
@@ -39,6 +39,9 @@ def result_dtype(dtype: DType) -> DType:
 
 
 def as_lapack_dtype(x: Tensor) -> Tensor:
-    """Return a tensor in a dtype that LAPACK supports: float32, float64, complex64 or complex128."""
+    """Return `x` in a dtype that LAPACK supports, float32, float64, complex64 or complex128: `x` itself if its dtype is one of these.
+
+    Narrower floats become float32, integers and bools float64.
+    """
     dtype = result_dtype(x.dtype)
     return cast_to(x, float32 if dtype.is_float and dtype.bits < 32 else dtype)

@@ -240,7 +240,10 @@ def eigvalsh(x: Operand, /, UPLO: str = "L") -> Tensor:
 
 
 def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
-    """Return Hermitian matrices, given by the triangle "L" or "U", as matrices of which the lower triangle is valid."""
+    """Return `x`, Hermitian matrices with a valid `triangle` "L" or "U", as matrices of which the lower triangle is valid.
+
+    Raise MatrixShapeError, beginning with `op`, if the matrices are not square, and ArgumentError for another `triangle`.
+    """
     lower = check_choice(op, "UPLO", triangle.upper() if isinstance(triangle, str) else triangle, "L", "U") == "L"
     x = as_square_matrices(op, x)
     hermitian: Tensor = x if lower else x.mT.conj()
@@ -388,7 +391,7 @@ def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -
 
 
 def _svd_of_hermitian(op: str, x: Any) -> SVD:
-    """Return the singular value decomposition of Hermitian matrices.
+    """Return the singular value decomposition of the Hermitian matrices `x`, of which only the lower triangle is read.
 
     Singular values are the absolute eigenvalues, in descending order; signs of negative eigenvalues go into `Vh`.
     """

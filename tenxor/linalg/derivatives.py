@@ -28,34 +28,35 @@ Options = Mapping[str, Any]
 
 
 def _conj(x: Any) -> Any:
-    """Return the complex conjugate; real tensors are returned as they are."""
+    """Return the complex conjugate of `x`, or `x` itself if real."""
     return x.conj() if x.dtype.is_complex else x
 
 
 def _adjoint(x: Any) -> Any:
-    """Return the adjoint matrices."""
+    """Return the adjoint matrices of `x`: transposed and conjugated."""
     return _conj(x.mT)
 
 
 def _real(x: Any) -> Any:
-    """Return the real parts in the same dtype."""
+    """Return the real parts of `x` in the dtype of `x`, which may be complex."""
     return (x + x.conj()) / 2 if x.dtype.is_complex else x
 
 
 def _diagonal(x: Any) -> Any:
-    """Return the diagonals of matrices, as a view."""
+    """Return the diagonals of the matrices `x`, as a view."""
     return x.diagonal(0, -2, -1)
 
 
 def _embed_diagonal(values: Any, size: int) -> Any:
-    """Return matrices of this size with these diagonals."""
+    """Return matrices of `size` rows and columns with the diagonals `values`, and 0 elsewhere."""
     return values.expand_dims(-2) * eye(size, dtype=values.dtype)
 
 
 def _divide_by_gaps(numerators: Any, values: Any, conjugated: bool = False) -> Any:
-    """Return `numerators` over the differences of each pair of values, the result being 0 on the diagonal.
+    """Return `numerators` over the differences of each pair of values: element (i, j) over `values[j] - values[i]`; 0 on the diagonal.
 
-    The result is also 0 where both numerator and difference are 0: vectors of equal values are allowed if no result depends on them.
+    The result is also 0 where both numerator and difference are 0: vectors of equal values are allowed if no result depends on them. With
+    `conjugated`, the differences are conjugated.
     """
     gaps = values.expand_dims(-2) - values.expand_dims(-1)
     is_zero = (eye(values.shape[-1]) != 0) | ((gaps == 0) & (numerators == 0))
@@ -64,7 +65,7 @@ def _divide_by_gaps(numerators: Any, values: Any, conjugated: bool = False) -> A
 
 
 def _sum_to_shape(g: Any, shape: tuple[int, ...]) -> Any:
-    """Return a cotangent summed over the axes along which an operand of this shape was broadcast."""
+    """Return the cotangent `g` summed over the axes along which an operand of `shape` was broadcast, so that the sum has `shape`."""
     added_axes = g.ndim - len(shape)
     if added_axes:
         g = g.sum(tuple(range(added_axes)))
@@ -73,33 +74,33 @@ def _sum_to_shape(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def inv(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given that of their inverses."""
+    """Return a tuple with the cotangent of matrices, given the cotangent `g[0]` of their inverses `results[0]`."""
     h = _adjoint(results[0])
     return (-(h @ g[0] @ h),)
 
 
 def solve(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangents of matrices and right-hand sides, given that of the solutions."""
+    """Return the cotangents of the `operands`, matrices and right-hand sides, given the cotangent `g[0]` of the solutions `results[0]`."""
     a, b = operands
     right = call_host_op("solve", _adjoint(a), g[0])[0]
     return _sum_to_shape(-(right @ _adjoint(results[0])), a.shape), _sum_to_shape(right, b.shape)
 
 
 def det(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given that of their determinants."""
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangent `g[0]` of their determinants."""
     return (g[0].expand_dims((-2, -1)) * _conj(call_host_op("cofactors", operands[0])[0]),)
 
 
 def cofactors(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given that of their cofactors."""
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangent `g[0]` of their cofactors."""
     return (call_host_op("cofactor_cotangents", operands[0], g[0])[0],)
 
 
 def cofactor_cotangents(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangents of the operands of `cofactor_cotangents`, for third derivatives of determinants.
+    """Return the cotangents of both operands of the host operation `cofactor_cotangents`, given the cotangent `g[0]` of the result.
 
-    The formula for the matrix uses its inverse, so third derivatives exist only for regular matrices. That cotangent is returned as a
-    function, computed only if needed.
+    They are needed for third derivatives of determinants. The formula for the matrix, the first operand, uses the inverse, so third
+    derivatives exist only for regular matrices. The cotangent of the matrix is returned as a function, called only if wanted.
     """
     x, g_cofactors = operands
 
@@ -111,7 +112,7 @@ def cofactor_cotangents(g: Tensors, results: Tensors, operands: Tensors, options
 
 
 def slogdet(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given those of the signs and of the logarithms of their determinants."""
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangents `g` of signs and logarithms (`results`)."""
     (g_sign, g_log), x = g, operands[0]
     factor = g_log
     if x.dtype.is_complex:
@@ -120,7 +121,10 @@ def slogdet(g: Tensors, results: Tensors, operands: Tensors, options: Options) -
 
 
 def cholesky(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given that of their Cholesky factors."""
+    """Return a tuple with the cotangent of matrices, given the cotangent `g[0]` of their Cholesky factors `results[0]`.
+
+    `options["upper"]` tells whether the factors are upper triangular.
+    """
     lower, g_lower = (_adjoint(results[0]), _adjoint(g[0])) if options["upper"] else (results[0], g[0])
     size = lower.shape[-1]
     inner = tril(_adjoint(lower) @ g_lower)
@@ -132,7 +136,7 @@ def cholesky(g: Tensors, results: Tensors, operands: Tensors, options: Options) 
 
 
 def _real_diagonal(x: Any, size: int) -> Any:
-    """Return matrices without the imaginary parts of their diagonals."""
+    """Return the matrices `x`, of `size` rows and columns, without the imaginary parts of their diagonals."""
     if not x.dtype.is_complex:
         return x
     diagonal = _diagonal(x)
@@ -140,7 +144,7 @@ def _real_diagonal(x: Any, size: int) -> Any:
 
 
 def eigh(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of Hermitian matrices, given those of their eigenvalues and eigenvectors."""
+    """Return a tuple with the cotangent of Hermitian matrices, given the cotangents `g` of eigenvalues and eigenvectors (`results`)."""
     (g_values, g_vectors), (values, vectors), size = g, results, operands[0].shape[-1]
     inner = _divide_by_gaps(_skew_part(_adjoint(vectors) @ g_vectors) / 2, values) + _embed_diagonal(g_values, size)
     outer = vectors @ inner @ _adjoint(vectors)
@@ -148,13 +152,13 @@ def eigh(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> T
 
 
 def eigvalsh(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of Hermitian matrices, given that of their eigenvalues."""
+    """Return a tuple with the cotangent of the Hermitian matrices `operands[0]`, given the cotangent `g[0]` of their eigenvalues."""
     vectors = call_host_op("eigh", operands[0])[1]
     return ((vectors * g[0].expand_dims(-2)) @ _adjoint(vectors),)
 
 
 def eig(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given those of their eigenvalues and eigenvectors."""
+    """Return a tuple with the cotangent of `operands[0]`, given the cotangents `g` of eigenvalues and eigenvectors (`results`)."""
     (g_values, g_vectors), (values, vectors), size = g, results, operands[0].shape[-1]
     product = _adjoint(vectors) @ g_vectors
     length = _adjoint(vectors) @ (vectors * _real(_diagonal(product)).expand_dims(-2))
@@ -164,24 +168,27 @@ def eig(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Te
 
 
 def eigvals(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given that of their eigenvalues."""
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangent `g[0]` of their eigenvalues."""
     return _leave_eigenbasis(operands[0], call_host_op("eig", operands[0])[1], _embed_diagonal(g[0], operands[0].shape[-1]))
 
 
 def _leave_eigenbasis(x: Any, vectors: Any, inner: Any) -> Tensors:
-    """Return the cotangent of matrices `x`, given their eigenvectors and the cotangent `inner` in the basis of these."""
+    """Return a tuple with the cotangent of the matrices `x`, given their eigenvectors `vectors` and the cotangent `inner` in this basis."""
     outer = call_host_op("solve", _adjoint(vectors), inner @ _adjoint(vectors))[0]
     return (outer if x.dtype.is_complex else outer.real,)
 
 
 def svdvals(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given that of their singular values."""
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangent `g[0]` of their singular values."""
     u, _, vh = _thin_svd(operands[0])
     return ((u * g[0].expand_dims(-2)) @ vh,)
 
 
 def svd(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given those of their singular vectors and values."""
+    """Return a tuple with the cotangent of matrices, given the cotangents `g` of `U`, singular values and `Vh` (`results`).
+
+    Raise DerivativeError for oblong matrices with `options["full_matrices"]`, whose further vectors have no derivative.
+    """
     (g_u, g_s, g_vh), (u, s, vh) = g, results
     rows, columns = operands[0].shape[-2:]
     if options["full_matrices"] and rows != columns:
@@ -206,8 +213,8 @@ def svd(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Te
 def pseudo_inverse(g: Any, p: Any, x: Any, hermitian: bool) -> Any:
     """Return the cotangent of matrices `x` of constant rank, given the cotangent `g` of their pseudo-inverses `p`.
 
-    G. Golub, V. Pereyra: The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate, 1973. Each
-    product has the shape of the shorter side squared, or of both sides, at most.
+    If `hermitian`, only the lower triangle of `x` is read. G. Golub, V. Pereyra: The differentiation of pseudo-inverses and nonlinear least
+    squares problems whose variables separate, 1973. Each product has the shape of the shorter side squared, or of both sides, at most.
     """
     if hermitian:
         hermitian_x = tril(x) + _adjoint(tril(x, k=-1))
@@ -221,9 +228,9 @@ def pseudo_inverse(g: Any, p: Any, x: Any, hermitian: bool) -> Any:
 
 
 def polar_factor(x: Any) -> Any:
-    """Return the unitary factors `u @ vh` of the polar decompositions of matrices.
+    """Return the unitary factors `u @ vh` of the polar decompositions of the matrices `x`.
 
-    Their derivative divides by sums of singular values, so it exists even if singular values are equal.
+    The derivative divides by sums of singular values, so it exists even if singular values are equal.
     """
 
     def call(x: Any) -> Any:
@@ -246,7 +253,7 @@ def polar_factor(x: Any) -> Any:
 
 
 def _thin_svd(x: Any) -> Tensors:
-    """Return the singular value decomposition without the vectors beyond the shorter side."""
+    """Return `U`, the singular values and `Vh` of the matrices `x`, without the vectors beyond the shorter side."""
     k = min(x.shape[-2:])
     return call_host_op("svd", x, sizes={"k": k, "p": k, "q": k}, full_matrices=False)
 
@@ -257,7 +264,7 @@ def _skew_part(x: Any) -> Any:
 
 
 def lu(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given those of their factors `L` and `U`.
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangents in `g` of their factors `L` and `U`.
 
     For a square matrix with its rows in the order of the pivots, `inv(L) @ dX @ inv(U)` is `inv(L) @ dL`, below the diagonal, plus `dU @
     inv(U)`. The columns of U, or the rows of L, beyond a square are solutions of systems with the square factors.
@@ -280,7 +287,10 @@ def _divide_by_adjoint(x: Any, u: Any) -> Any:
 
 
 def qr(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return the cotangent of matrices, given those of their factors `Q` and `R`."""
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangents `g` of their factors `Q` and `R` (`results`).
+
+    Raise DerivativeError for more rows than columns if `options["mode"]` is "complete".
+    """
     (g_q, g_r), (q, r), x = g, results, operands[0]
     rows, columns = x.shape[-2:]
     if options["mode"] == "complete" and rows > columns:
@@ -293,7 +303,7 @@ def qr(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Ten
 
 
 def _tall_qr(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
-    """Return the cotangent of matrices with at least as many rows as columns, given those of their factors `q` and `r`."""
+    """Return the cotangent of `q @ r`, matrices with at least as many rows as columns, given the cotangents `g_q` and `g_r` of both."""
     size = r.shape[-1]
     inner = r @ _adjoint(g_r) - _adjoint(g_q) @ q
     lower = tril(inner, k=-1)

@@ -192,7 +192,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None
     x1, x2 : Tensor
         Any numeric dtypes that promote to one. The axes besides `axis` broadcast.
     axis : int, default -1
-        The axis of the vectors, in each tensor separately. So a negative axis counts from the end of each.
+        The axis of the vectors, in each tensor separately. So a negative axis counts from the end of each. PyTorch's `dim` is an alias.
 
     Returns
     -------
@@ -403,7 +403,7 @@ def expm(x: Operand, /) -> Tensor:
 
 
 def _expm_of_batch(x: Tensor) -> Tensor:
-    """Return matrix exponentials inside a function traced for a batch, as a single step of the backward pass.
+    """Return the exponentials of the matrices `x` inside a function traced for a batch, as a single step of the backward pass.
 
     The directional derivative along a matrix is a corner of the exponential of a block matrix of both (Van Loan, Computing integrals
     involving the matrix exponential, 1978).

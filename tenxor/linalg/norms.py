@@ -42,9 +42,9 @@ def vector_norm(
     x : Tensor
         Any dtype.
     axis : int or tuple of int, optional
-        The axis of the vectors. Several axes are flattened to one, and None takes all elements as one vector.
+        The axis of the vectors. Several axes are flattened to one, and None takes all elements as one vector. PyTorch's `dim` is an alias.
     keepdims : bool, default False
-        Keep the reduced axes, with size 1.
+        Keep the reduced axes, with size 1. PyTorch's `keepdim` is an alias.
     ord : float, default 2
         The order: 2 is the Euclidean length, 1 the sum of absolute values, `inf` the largest and `-inf` the smallest absolute value, 0 the
         number of nonzero elements, and any other `p` is `sum(abs(x)**p)**(1/p)`.
@@ -78,7 +78,10 @@ def vector_norm(
 
 
 def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
-    """Return the norm of the vectors along `axis`. Raise ArgumentError, beginning with `op`, if the order is not a number."""
+    """Return the norm of order `order` of the vectors in `x` along `axis`. With `keepdims`, reduced axes stay with size 1.
+
+    Raise ArgumentError, beginning with `op`, if the order is not a number.
+    """
     number = _order_as_float(order)
     if number is None:
         raise ArgumentError(
@@ -105,15 +108,15 @@ def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) ->
 
 
 def _max_or_zero(magnitudes: Tensor, axis: Axes, keepdims: bool = False) -> Tensor:
-    """Return the largest of nonnegative numbers along `axis`, and 0 if there are no numbers."""
+    """Return the largest of the nonnegative `magnitudes` along `axis`, and 0 if there are none. `keepdims` is as in `tx.max`."""
     largest: Tensor = magnitudes.max(axis, keepdims) if magnitudes.size else magnitudes.sum(axis, keepdims=keepdims)
     return largest
 
 
 def _power_of_magnitudes(x: Tensor, order: float, zero_slope: bool) -> Tensor:
-    """Return nonnegative numbers to a power.
+    """Return the nonnegative numbers `x` to the power `order`.
 
-    If `zero_slope` is set, the derivative at 0 is 0; otherwise it may be infinite or NaN.
+    If `zero_slope` is set and `order` is not negative, the derivative at 0 is 0. Otherwise the derivative may be infinite or NaN.
     """
     if not zero_slope or order < 0:
         return x**order
@@ -122,7 +125,7 @@ def _power_of_magnitudes(x: Tensor, order: float, zero_slope: bool) -> Tensor:
 
 
 def _order_as_float(order: Any) -> float | None:
-    """Return the order of a norm as a float; None if it is not a number. Raise DerivativeError if derivatives follow it."""
+    """Return the order of a norm as a float, or None if it is not a number. Raise DerivativeError for a tensor on the tape."""
     if isinstance(order, str):
         return None
     if isinstance(order, Tensor) and _host_calls.is_on_tape(order):
@@ -134,7 +137,7 @@ def _order_as_float(order: Any) -> float | None:
 
 
 def _squared_magnitudes(x: Tensor) -> Tensor:
-    """Return the squares of the absolute values."""
+    """Return the squares of the absolute values of `x`, as real numbers."""
     if not x.dtype.is_complex:
         return x.square()
     return x.real.square() + x.imag.square()
@@ -150,7 +153,7 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", ke
     x : Tensor
         Matrices of shape `(..., m, n)`.
     keepdims : bool, default False
-        Keep the last two axes, with size 1.
+        Keep the last two axes, with size 1. PyTorch's `keepdim` is an alias.
     ord : float or str, default "fro"
         "fro" (or None) is the root of the sum of squares, and "nuc" the sum of the singular values. 2 and -2 are the largest and the
         smallest singular value. 1 and -1 are the largest and the smallest sum of absolute values in a column, and `inf` and `-inf` in a
@@ -183,7 +186,10 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", ke
 
 
 def _matrix_norms(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
-    """Return the norm of each matrix. Raise ArgumentError, beginning with `op`, for an unknown order."""
+    """Return the norm of order `order` of each matrix in `x`. With `keepdims`, the last two axes stay with size 1.
+
+    Raise ArgumentError, beginning with `op`, for an unknown order.
+    """
     if order is None or (isinstance(order, str) and order == "fro"):
         return _vector_norms(op, x, (-2, -1), keepdims, 2)
     dtype = result_dtype(x.dtype).part
@@ -208,9 +214,9 @@ def _matrix_norms(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
 
 
 def _nuclear_norms(x: Tensor) -> Tensor:
-    """Return the sums of the singular values.
+    """Return the sums of the singular values of the matrices `x`.
 
-    Their derivative is the unitary polar factor, which exists even if singular values are equal.
+    The derivative is the unitary polar factor, which exists even if singular values are equal.
     """
 
     def total(x: Tensor) -> Tensor:
@@ -246,9 +252,10 @@ def norm(
     ord : float or str, optional
         The order, as in `vector_norm` or `matrix_norm`. Without `axis` and `ord`, all elements are one vector.
     axis : int or tuple of int, optional
-        One axis for vectors, two for matrices. Without it a tensor of one axis is a vector, and of two axes a matrix.
+        One axis for vectors, two for matrices. Without `axis`, a tensor of one axis is a vector, and a tensor of two axes a matrix.
+        PyTorch's `dim` is an alias.
     keepdims : bool, default False
-        Keep the reduced axes, with size 1.
+        Keep the reduced axes, with size 1. PyTorch's `keepdim` is an alias.
 
     Returns
     -------

@@ -113,9 +113,9 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 def _prepare_system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
-    """Return matrices and right-hand sides in one dtype for computation, and the dtype of the result.
+    """Return the matrices `a` and right-hand sides `b` in one dtype for computation, and the dtype of the result.
 
-    Raise MatrixShapeError, beginning with `op`, if their shapes do not fit.
+    Raise MatrixShapeError, beginning with `op`, if the shapes do not fit.
     """
     if b.ndim == 0:
         raise MatrixShapeError(
@@ -178,9 +178,10 @@ def _rtol_or_default(x: Tensor, rtol: Any) -> Any:
 
 
 def _pseudo_inverse(x: Tensor, rtol: Any, hermitian: bool = False) -> Tensor:
-    """Return the pseudo-inverses of matrices, with singular values up to `rtol` times the largest counted as 0.
+    """Return the pseudo-inverses of the matrices `x`, with singular values up to `rtol` times the largest counted as 0.
 
-    The derivative assumes constant rank. Its formula does not use singular vectors, so equal singular values are allowed.
+    If `hermitian`, only the lower triangle is read. The derivative assumes constant rank. Its formula does not use singular vectors, so
+    equal singular values are allowed.
     """
 
     def call(x: Tensor, rtol: Any) -> Tensor:
@@ -204,7 +205,7 @@ def _pseudo_inverse(x: Tensor, rtol: Any, hermitian: bool = False) -> Tensor:
 def singular_value_cutoff(singular_values: Tensor, x: Tensor, rtol: Any) -> Tensor:
     """Return the bound up to which singular values count as 0: `rtol` times the largest, with a last axis of size 1.
 
-    `singular_values` are the singular values of `x`, descending.
+    `singular_values` are the singular values of `x`, descending. If `rtol` is None, the dtype's eps times the longer side of `x` is used.
     """
     rtol = _rtol_or_default(x, rtol)
     factor: Any = rtol if isinstance(rtol, (int, float)) else cast_to(asarray(rtol), singular_values.dtype).expand_dims(-1)
@@ -304,9 +305,9 @@ def tensorinv(a: Operand, /, ind: int = 2) -> Tensor:
     Parameters
     ----------
     a : Tensor
-        The first `ind` axes are the rows of its matrix, and the remaining axes the columns.
+        The first `ind` axes, merged, are the rows of a matrix, and the remaining axes its columns.
     ind : int, default 2
-        Number of axes, 1 or more.
+        Number of leading axes of `a` that are rows, 1 or more.
 
     Returns
     -------
@@ -357,7 +358,7 @@ def tensorsolve(a: Operand, b: Operand, /, axes: Sequence[int] | None = None, *,
     b : Tensor
         Right-hand sides.
     axes : Sequence[int], optional
-        Axes of `a` that are moved to its end first.
+        Axes of `a` that are moved to the end first, in this order. PyTorch's `dims` is an alias.
 
     Returns
     -------
@@ -451,9 +452,10 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
 
 
 def _back_substitute(a: Tensor, b: Tensor, unit_diagonal: bool) -> Tensor:
-    """Return the solution for upper triangular matrices, block by block from the last rows on.
+    """Return the solution `x` of `a @ x == b` for upper triangular matrices `a`, computed block by block from the last rows on.
 
-    Each block of the solution is substituted into the equations above. With `unit_diagonal` the diagonal counts as ones.
+    Each block of the solution is substituted into the equations above. With `unit_diagonal` the diagonal counts as ones. Raise ShapeError
+    if the batches do not broadcast.
     """
     size = a.shape[-1]
     try:

@@ -22,8 +22,9 @@ if not TYPE_CHECKING:  # type checkers know the names statically
     _missing = make_public_getattr(globals())
 
     def __getattr__(name: str) -> object:
-        """Raise UnknownAttribute. For a class name of an activation, such as `ReLU`, the message names the function: `Sequential` accepts
-        functions.
+        """Raise UnknownAttribute for the missing `name`.
+
+        For a class name of an activation, such as `ReLU`, the message names the function: `Sequential` accepts functions.
         """
         from ..api.elementwise import FUNCTIONS
         from ..errors import UnknownAttribute

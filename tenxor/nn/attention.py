@@ -54,7 +54,7 @@ class KeyValueCache:
 
     @validate_arguments
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of new steps. Return views of the keys and values so far.
+        """Append the keys and values of new steps, in place. Return views of the keys and values so far.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class MultiHeadAttention(Module):
         return self.to_result(attended.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
 
     def _split_heads(self, x: Tensor) -> Tensor:
-        """Reshape (N, L, width) to (N, heads, L, width / heads)."""
+        """Return `x`, (N, L, width), as a view (N, heads, L, width / heads)."""
         return x.unflatten(-1, (self.num_heads, -1)).moveaxis(2, 1)
 
     def extra_repr(self) -> str:

@@ -117,7 +117,7 @@ _op = elementwise.FUNCTIONS
 @memoized_call
 @explain_errors
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Return a new tensor: x where positive, else `negative_slope * x`.
+    """Return a new tensor: `input` where positive, else `negative_slope * input`.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 @memoized_call
 @explain_errors
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return a new tensor: x where positive, else `alpha * (exp(x) - 1)` (D. Clevert et al., 2015, arXiv:1511.07289)."""
+    """Return a new tensor: x = `input` where positive, else `alpha * (exp(x) - 1)` (D. Clevert et al., 2015, arXiv:1511.07289)."""
     above = input > 0
     return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input)) * alpha)  # the derivative at 0 is alpha
 
@@ -139,21 +139,21 @@ def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
 @memoized_call
 @explain_errors
 def selu(input: Tensor) -> Tensor:
-    """Return a new tensor: `elu`, scaled to preserve a mean of 0 and a variance of 1 (G. Klambauer et al., 2017, arXiv:1706.02515)."""
+    """Return a new tensor: `elu` of `input`, scaled to preserve mean 0 and variance 1 (G. Klambauer et al., 2017, arXiv:1706.02515)."""
     return elu(input, 1.6732632423543772) * 1.0507009873554805
 
 
 @memoized_call
 @explain_errors
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """Return a new tensor: `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` return `tx.gelu_tanh`."""
+    """Return a new tensor: `tx.gelu(input)`, or with `approximate="tanh"` `tx.gelu_tanh(input)`. Raise ArgumentError for another text."""
     return _op["gelu" if check_choice("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
 
 
 @memoized_call
 @explain_errors
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return a new tensor: x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
+    """Return a new tensor: x = `input` where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
     above = input > 0
     return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input) / alpha) * alpha)
 
@@ -161,9 +161,9 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 @memoized_call
 @explain_errors
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Return the first half of `input` along an axis times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
+    """Return the first half of `input` along `dim` times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
 
-    The result is a new tensor with half the size along the axis `dim`. Raises ShapeError for an axis of odd size, and AxisError if `input`
+    The result is a new tensor with half the size along the axis `dim`. Raise ShapeError for an axis of odd size, and AxisError if `input`
     lacks the axis.
     """
     axis = normalize_axis("glu", dim, input.ndim)
@@ -177,14 +177,14 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 @memoized_call
 @explain_errors
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return a new tensor: x, with 0 where `abs(x) <= lambd`."""
+    """Return a new tensor: `input`, with 0 where `abs(input) <= lambd`."""
     return _op["where"](abs(input) <= lambd, 0.0, input)
 
 
 @memoized_call
 @explain_errors
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return a new tensor: x - `lambd` where x is above `lambd`, x + `lambd` where x is below `-lambd`, else 0.
+    """Return a new tensor: for x = `input`, `x - lambd` where x is above `lambd`, `x + lambd` where x is below `-lambd`, else 0.
 
     Raises ArgumentError for a negative `lambd`.
     """
@@ -197,21 +197,21 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @memoized_call
 @explain_errors
 def tanhshrink(input: Tensor) -> Tensor:
-    """Return a new tensor: x - tanh(x)."""
+    """Return a new tensor: `input - tanh(input)`."""
     return input - _op["tanh"](input)
 
 
 @memoized_call
 @explain_errors
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Return a new tensor: x where x is above `threshold` or NaN, otherwise `value`."""
+    """Return a new tensor: `input` where above `threshold` or NaN, otherwise `value`."""
     return _op["where"](input <= threshold, value, input)
 
 
 @memoized_call
 @explain_errors
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return a new tensor: x where positive, else `weight * x` (K. He et al., 2015, arXiv:1502.01852).
+    """Return a new tensor: `input` where positive, else `weight * input` (K. He et al., 2015, arXiv:1502.01852).
 
     `weight` has a single element, or one for each channel (axis 1), in the dtype of `input`. Raises ShapeError for a weight of another
     shape, and DTypeError for another dtype.
@@ -227,56 +227,56 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @memoized_call
 @explain_errors
 def softmin(input: Tensor, dim: int = -1) -> Tensor:
-    """Return a new tensor: the `softmax` of -x along the axis `dim`."""
+    """Return a new tensor: the `softmax` of `-input` along the axis `dim`."""
     return softmax(-input, axis=dim)
 
 
 @memoized_call
 @explain_errors
 def hardsigmoid(input: Tensor) -> Tensor:
-    """Return a new tensor: (x + 3) / 6, clipped to [0, 1]."""
+    """Return a new tensor: `(input + 3) / 6`, clipped to [0, 1]."""
     return (input / 6.0 + 0.5).clip(0.0, 1.0)
 
 
 @memoized_call
 @explain_errors
 def hardswish(input: Tensor) -> Tensor:
-    """Return a new tensor: x times `hardsigmoid` of x (A. Howard et al., 2019, arXiv:1905.02244)."""
+    """Return a new tensor: `input * hardsigmoid(input)` (A. Howard et al., 2019, arXiv:1905.02244)."""
     return input * hardsigmoid(input)
 
 
 @memoized_call
 @explain_errors
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Return a new tensor: x, clipped to [`min_val`, `max_val`]."""
+    """Return a new tensor: `input`, clipped to [`min_val`, `max_val`]."""
     return input.clip(min_val, max_val)
 
 
 @memoized_call
 @explain_errors
 def relu6(input: Tensor) -> Tensor:
-    """Return a new tensor: x, clipped to [0, 6]."""
+    """Return a new tensor: `input`, clipped to [0, 6]."""
     return input.clip(0.0, 6.0)
 
 
 @memoized_call
 @explain_errors
 def logsigmoid(input: Tensor) -> Tensor:
-    """Return a new tensor: the logarithm of `sigmoid`, accurate also where `sigmoid` underflows to 0."""
+    """Return a new tensor: the logarithm of `sigmoid(input)`, accurate also where `sigmoid` underflows to 0."""
     return -_op["softplus"](-input)
 
 
 @memoized_call
 @explain_errors
 def mish(input: Tensor) -> Tensor:
-    """Return a new tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
+    """Return a new tensor: `input * tanh(softplus(input))` (D. Misra, 2019, arXiv:1908.08681)."""
     return input * _op["tanh"](_op["softplus"](input))
 
 
 @memoized_call
 @explain_errors
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return a new tensor: log(1 + exp(beta x)) / beta, and x itself where `beta * x` is above `threshold`.
+    """Return a new tensor: `log(1 + exp(beta * input)) / beta`, and `input` itself where `beta * input` is above `threshold`.
 
     Examples
     --------
@@ -291,7 +291,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 @memoized_call
 @explain_errors
 def softsign(input: Tensor) -> Tensor:
-    """Return a new tensor: x / (1 + abs(x))."""
+    """Return a new tensor: `input / (1 + abs(input))`."""
     return input / (abs(input) + 1.0)
 
 
@@ -368,7 +368,7 @@ def embedding(input: Operand, weight: Tensor) -> Tensor:
 
 @explain_errors
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: random.Generator | None = None) -> Tensor:
-    """Return `input` with each element set to 0 with probability `p`, else divided by 1 - p (N. Srivastava et al.: Dropout, 2014).
+    """Return `input` with each element set to 0 with probability `p`, else divided by `1 - p` (N. Srivastava et al.: Dropout, 2014).
 
     Parameters
     ----------
@@ -428,8 +428,8 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Return `input` divided by the root mean square over its last axes, times weight, as a new tensor.
 
-    The parameters and errors are as in `layer_norm`, without bias. `eps` is added to the mean square, by default the machine epsilon of the
-    dtype used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
+    `normalized_shape`, the dtypes and the errors are as in `layer_norm`. `eps` is added to the mean square, by default the machine epsilon
+    of the dtype used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
     shape = parse_ints("rms_norm", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)
@@ -471,7 +471,7 @@ def group_norm(
 
 
 def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None = None) -> None:
-    """Raise ShapeError unless the last axes of `input` have the normalised shape, and DTypeError for parameters of another dtype."""
+    """Raise ShapeError unless the last axes of `input` have `shape`, and DTypeError for `weight` or `bias` of an unsuitable dtype."""
     if input.shape[input.ndim - len(shape) :] != shape:
         raise ShapeError(f"{op}: input has shape {input.shape}; its last axes must be {shape}, the normalized_shape")
     check_dtypes(op, input, {"weight": weight, "bias": bias}, name="input", narrow=True)
@@ -484,9 +484,9 @@ def _normalize(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
 
 
 def center(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the deviations from the mean over `axes`, the mean, and the variance, corrected for rounding of the mean.
+    """Return the deviations of `x` from the mean over `axes`, the mean, and the variance, corrected for rounding of the mean.
 
-    They are computed in float32 at least, as squares of numbers above 256 overflow float16.
+    Reduced axes stay with size 1. The dtype is float32 at least, as squares of numbers above 256 overflow float16.
     """
     x = x.astype(x.dtype.compute_dtype, copy=False)
     mean = x.mean(axis=axes, keepdims=True)
@@ -501,7 +501,7 @@ def center(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _scale_and_shift(result: Tensor, weight: Tensor | None, bias: Tensor | None, x: Tensor) -> Tensor:
-    """Return `result` times weight plus bias, in the common dtype of `x` and the parameters."""
+    """Return `result` times `weight` plus `bias`, each unless None. For a narrow `x`, cast to the common dtype of `x` and both."""
     dtypes = [t.dtype for t in (x, weight, bias) if t is not None]
     if weight is not None:
         result = result * weight

@@ -85,6 +85,8 @@ def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
 
     Raises
     ------
+    ShapeError, BadIndex
+        If `segments` has another length than `values`, or no integers.
     IndexOutOfRange
         If a row belongs to a segment that does not exist.
 
@@ -102,12 +104,16 @@ def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
 
 
 def _check_nodes(op: str, x: Tensor) -> None:
+    """Raise ShapeError, beginning with `op`, unless `x` is (N, features)."""
     if x.ndim != 2:
         raise ShapeError(f"{op}: x has shape {x.shape}; it must be (N, features); for several graphs, tx.vmap(lambda x: layer(x, edges))")
 
 
 def _split_edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
-    """Return the source nodes and the target nodes of a list of edges. Raise an error unless it is an integer tensor (2, E)."""
+    """Return the source nodes and the target nodes of `edges`, two tensors (E,).
+
+    Raise ArgumentError for None, ShapeError unless the list is (2, E), and DTypeError unless it is of integers, beginning with `op`.
+    """
     if edges is None:
         raise ArgumentError(f"{op}: no edges are given; give edges of shape (2, E), sources and targets, or adjacency=matrix")
     edges = asarray(edges)
@@ -119,7 +125,7 @@ def _split_edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
 
 
 def _check_adjacency(op: str, adjacency: Tensor, count: int) -> None:
-    """Raise ShapeError unless a matrix of edges has one row and one column for each of `count` nodes."""
+    """Raise ShapeError, beginning with `op`, unless `adjacency` has one row and one column for each of `count` nodes."""
     if adjacency.shape != (count, count):
         raise ShapeError(f"{op}: adjacency has shape {adjacency.shape}; it must be ({count}, {count}), a row and a column for each node")
 
@@ -213,8 +219,9 @@ class GCN(Module):
 
 
 class GATv2(Module):
-    """Graph attention with `num_heads` heads: each node takes a weighted mean over its neighbours and itself, with weights softmax(a .
-    leaky_relu(W_source x_j + W_target x_i)).
+    """Graph attention with `num_heads` heads: each node takes a weighted mean over its neighbours and itself.
+
+    The weights of node `i` are the softmax over `j` of `a . leaky_relu(W_source x_j + W_target x_i)`.
 
     `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features). It returns (N, num_heads * out_features) if the heads are
     `joined`, else their mean, (N, out_features).
@@ -315,9 +322,14 @@ class GATv2(Module):
         return result
 
     def _scores(self, source: Any, target: Any) -> Any:
+        """Return the scores of edges in each head, (..., heads), for mapped features (..., heads, features) of both ends."""
         return (functional.leaky_relu(source + target, self.negative_slope) * self.attention).sum(axis=-1)
 
     def _attend_edges(self, source: Any, target: Any, start: Any, end: Any) -> Any:
+        """Return the weighted means of the nodes, (N, heads, features), over the edges from the nodes `start` to the nodes `end`.
+
+        `source` and `target` are the mapped features of the nodes, in the same shape. Each node has a further edge to itself.
+        """
         count = source.shape[0]
         self_scores = self._scores(source, target)  # scores of the edge from each node to itself
         along = self._scores(source[start], target[end])  # (E, heads)
@@ -330,6 +342,10 @@ class GATv2(Module):
         return messages / total.expand_dims(-1)
 
     def _attend_matrix(self, source: Any, target: Any, adjacency: Any) -> Any:
+        """Return the weighted means of the nodes, (N, heads, features), over the edges in the matrix `adjacency`.
+
+        `source` and `target` are as in `_attend_edges`. Raise ShapeError for a matrix of another shape.
+        """
         count = source.shape[0]
         _check_adjacency("GATv2", adjacency, count)
         has_edge = (adjacency != 0).expand_dims(-1)

@@ -37,17 +37,19 @@ if not TYPE_CHECKING:
 
 
 def _get_draw_functions(generator: Source) -> Any:
+    """Return `generator`, or the module `tx.random` for None; both have the same functions."""
     return random if generator is None else generator
 
 
 def _write_values(t: Tensor, values: Operand) -> Tensor:
+    """Write `values` into `t` in place, without recording, and return `t`."""
     with no_grad():
         t[...] = values
     return t
 
 
 def _compute_fans(op: str, t: Tensor) -> tuple[int, int]:
-    """Return fan_in and fan_out of a weight. Raise ShapeError for fewer than 2 axes."""
+    """Return fan_in and fan_out of the weight `t`, (out, in, *kernel). Raise ShapeError, beginning with `op`, for fewer than 2 axes."""
     if t.ndim < 2:
         raise ShapeError(f"{op}: a tensor of shape {t.shape} has no fan-in and fan-out; it needs at least 2 axes")
     kernel = prod(t.shape[2:])
@@ -125,7 +127,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Sour
 
 @explain_errors
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill `tensor`, of any dtype, with the number `val`. Return `tensor` itself.
+    """Fill `tensor`, of any dtype, with the number `val`, in place. Return `tensor` itself. Raise DTypeError for a complex `val` in reals.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 @explain_errors
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with uniform random numbers of variance gain² 2 / (fan_in + fan_out).
+    """Fill `tensor` with uniform random numbers of variance gain² 2 / (fan_in + fan_out).
 
     Parameters
     ----------
@@ -204,7 +206,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Source = None)
 
 @explain_errors
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with normal random numbers of variance gain² 2 / (fan_in + fan_out).
+    """Fill `tensor` with normal random numbers of variance gain² 2 / (fan_in + fan_out).
 
     Parameters
     ----------
@@ -241,7 +243,11 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) 
 
 
 def _compute_deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    """Return the standard deviation of weights with which a nonlinearity preserves the variance; `a` is the slope of a leaky ReLU."""
+    """Return the standard deviation of the weights `tensor` with which `nonlinearity` preserves the variance.
+
+    `mode` is "fan_in" or "fan_out", and `a` is the slope of a leaky ReLU. Raise ShapeError for fewer than 2 axes, and ArgumentError for
+    unknown names, both beginning with `op`.
+    """
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": sqrt(2.0), "leaky_relu": sqrt(2.0 / (1.0 + a * a)), "selu": 0.75}
     fan = _compute_fans(op, tensor)[check_choice(op, "mode", mode, "fan_in", "fan_out") == "fan_out"]
     return gains[check_choice(op, "nonlinearity", nonlinearity, *gains)] / sqrt(max(fan, 1))
@@ -251,7 +257,7 @@ def _compute_deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearit
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
-    """Fill with uniform random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"`.
+    """Fill `tensor` with uniform random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"`.
 
     Parameters
     ----------
@@ -299,7 +305,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
-    """Fill with normal random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"`.
+    """Fill `tensor` with normal random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"`.
 
     Parameters
     ----------
@@ -343,12 +349,12 @@ def kaiming_normal_(
 
 @explain_errors
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with a random matrix of orthonormal rows, or columns if there are more rows, times `gain`.
+    """Fill `tensor` with a random matrix of orthonormal rows, or columns if there are more rows, times `gain`.
 
     Parameters
     ----------
     tensor : Tensor
-        At least 2 axes. Axes after the first count as one.
+        At least 2 axes, of floating-point dtype. Axes after the first count as one.
     gain : float, default 1.0
         Norm of a row or column.
     generator : tx.random.Generator, optional

@@ -40,7 +40,7 @@ __all__ = [
 
 
 def _make_weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, bias: int | None) -> tuple[Tensor, Tensor | None]:
-    """Return a weight, and a bias of `bias` elements or None, both uniform within 1 / sqrt(fan_in)."""
+    """Return a weight of `shape`, (out, in, *kernel), and a bias of `bias` elements or None, both uniform within ± 1 / sqrt(fan_in)."""
     values = empty(shape, dtype=dtype)
     bound = 1.0 / sqrt(max(prod(shape[1:]), 1))
     weight = Parameter(init.uniform_(values, -bound, bound, generator))
@@ -94,6 +94,8 @@ class Linear(Layer):
 
 
 class _Convolution(Layer):
+    """The base of `Conv1d` and `Conv2d`: `function` is the function of the layer, and `spatial_ndim` the number of spatial axes."""
+
     function: Callable[..., Any]
     spatial_ndim: int
 
@@ -240,7 +242,7 @@ class Flatten(Layer):
 
 
 class Lambda(Module):
-    """A module that calls any function, with the arguments and the result of `function`.
+    """A module that returns `function(*args)` for a call with `args`. The constructor raises ArgumentError if `function` is not callable.
 
     Examples
     --------
@@ -296,8 +298,7 @@ class Dropout(Layer):
 
 
 class Embedding(Module):
-    """A table of vectors, looked up by integer indices: from indices of any shape to the shape of the indices, followed by
-    `embedding_dim`.
+    """A table of vectors, looked up by integer indices of any shape; the result has this shape, followed by `embedding_dim`.
 
     A call returns a new tensor of the dtype of the table, the attribute `weight`, (num_embeddings, embedding_dim). The table is initially
     normal with mean 0 and variance 1. Negative indices count from the end.
@@ -524,7 +525,7 @@ class _BatchNorm(Layer):
         return x if self.bias is None else x + self.bias.reshape(channel_shape)
 
     def _update_statistics(self, mean: Tensor, variance: Tensor, x: Tensor) -> None:
-        """Update the running mean and variance with those of a batch. Raise ShapeError for a batch with a single number per channel."""
+        """Update the running averages, if kept, by `mean` and `variance` of the batch `x`. Raise ShapeError for one number a channel."""
         count = x.size // self.num_features
         if count < 2:
             raise ShapeError(

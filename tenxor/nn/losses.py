@@ -40,13 +40,20 @@ _op = elementwise.FUNCTIONS
 
 
 def _reduce(op: str, loss: Tensor, reduction: str) -> Tensor:
-    """Return the loss reduced by "mean" or "sum", or unchanged for "none"."""
+    """Return `loss` reduced to a 0-d tensor by `reduction` "mean" or "sum", or unchanged for "none".
+
+    Raise ArgumentError, beginning with `op`, for another `reduction`.
+    """
     mode = check_choice(op, "reduction", reduction, "mean", "sum", "none")
     return loss if mode == "none" else loss.mean() if mode == "mean" else loss.sum()
 
 
 def _reduce_weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | None, mean_of_weights: bool = True) -> Tensor:
-    """Return the loss times its weights, reduced. A mean is divided by the sum of the weights if `mean_of_weights`, else by their count."""
+    """Return `loss` times `weight`, unless None, reduced as in `_reduce`.
+
+    A mean is divided by the sum of the weights if `mean_of_weights`, otherwise by their number. Raise ShapeError, beginning with `op`,
+    unless `weight` has the shape of `loss`.
+    """
     if weight is None:
         return _reduce(op, loss, reduction)
     if weight.shape != loss.shape:
@@ -58,7 +65,7 @@ def _reduce_weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | Non
 
 
 def _check_target(op: str, input: Tensor, target: Operand) -> Tensor:
-    """Return the target as a tensor. Raise ShapeError unless it has the input's shape: a broadcast would be a mistake."""
+    """Return `target` as a tensor. Raise ShapeError, beginning with `op`, unless it has the shape of `input`: a broadcast is a mistake."""
     target = asarray(target)
     if input.shape != target.shape:
         raise ShapeError(f"{op}: input has shape {input.shape} and target {target.shape}; they must be equal: use reshape or squeeze")
@@ -233,8 +240,9 @@ def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta
 
 
 def _clip_logarithm(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
-    """Return a logarithm clipped below at -100, with derivative 0 there. At the pole the logarithm's argument is replaced, as the
-    derivative would be infinite.
+    """Return `logarithm(x)`, clipped below at -100, with derivative 0 there. `pole` is the number at which the logarithm is -inf.
+
+    At the pole `x` is replaced, as the derivative would be infinite.
     """
     is_pole = x == pole
     return _op["where"](is_pole, -100.0, logarithm(_op["where"](is_pole, pole + 0.5, x)).clip(-100.0))
@@ -338,7 +346,7 @@ _CLASS_INDEX_OP = make_custom_op("class_place", where(call("equal", _CLASS, _IGN
 
 
 def _class_axis(op: str, input: Tensor) -> int:
-    """Return the axis of the classes: 1, or 0 for a single example without a batch axis."""
+    """Return the axis of the classes of `input`: 1, or 0 for a single example without a batch axis. Raise ShapeError for a 0-d tensor."""
     if input.ndim == 0:
         raise ShapeError(f"{op}: input is 0-d; it must have an axis of classes: (classes,), (N, classes) or (N, classes, ...)")
     return min(input.ndim - 1, 1)
@@ -356,7 +364,7 @@ def _check_classes(op: str, input: Tensor, target: Tensor, axis: int) -> None:
 
 
 def _check_class_weights(op: str, input: Tensor, weight: Tensor | None, axis: int) -> None:
-    """Raise ShapeError or DTypeError unless `weight` is None, or has a number for each class in the input's dtype."""
+    """Raise ShapeError unless `weight` is None or has a number for each class, `axis` of `input`; raise DTypeError for another dtype."""
     if weight is not None:
         if weight.shape != (input.shape[axis],):
             raise ShapeError(f"{op}: weight has shape {weight.shape}; it must be ({input.shape[axis]},), a number for each class")
@@ -366,10 +374,11 @@ def _check_class_weights(op: str, input: Tensor, weight: Tensor | None, axis: in
 def _class_loss(
     op: str, logs: Tensor, target: Tensor, axis: int, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float = 0.0
 ) -> Tensor:
-    """Return minus the log-probabilities `logs` at the target classes, times the weights of the classes, reduced.
+    """Return minus the log-probabilities `logs` at the classes `target`, times the weights of the classes, reduced by `reduction`.
 
-    A mean is divided by the sum of the weights. Where the class is `ignore_index`, loss and weight are 0. An index of no class raises an
-    error when the loss is computed.
+    `axis` is the axis of the classes in `logs`. `smoothing` is the part of a target that is spread over all classes. A mean is divided by
+    the sum of the weights. Where the class is `ignore_index`, loss and weight are 0. An index of no class raises an error when the loss is
+    computed.
     """
     target = target.astype(int64, copy=False)
     counts, class_shape = target != ignore_index, (-1, *(1,) * (logs.ndim - 1 - axis))

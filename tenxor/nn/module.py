@@ -93,7 +93,7 @@ class Module:
     _list_attribute: str | None = None  # a list whose items are named by number alone, as in PyTorch: "0.weight"
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """Compute the module's result. Subclasses must define this method."""
+        """Return the module's result for the arguments of a call. Subclasses must define this method; here it raises an error."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one, or use a module that has")
 
     if MYPY:
@@ -115,7 +115,7 @@ class Module:
     # Tensors and submodules
 
     def _members(self) -> Iterator[tuple[str, Any]]:
-        """Yield the tensors and modules that this module holds directly, with their names."""
+        """Yield pairs of a name and a tensor or module, for those that this module holds directly, also in lists, tuples and dicts."""
         for name, value in vars(self).items():
             yield from _walk_members("" if name == self._list_attribute else name, value)
 
@@ -155,10 +155,11 @@ class Module:
         return (module for _, module in self.named_modules())
 
     def children(self) -> Iterator[Module]:
-        """Return an iterator over the submodules that this module holds directly."""
+        """Return an iterator over the submodules that this module holds directly, also in lists, tuples and dicts."""
         return (value for _, value in self._members() if isinstance(value, Module))
 
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the names and tensors of this module and all submodules, each tensor once, under its first name."""
         visited: set[int] = set()
         for prefix, module in self.named_modules():
             for name, value in module._members():
@@ -386,8 +387,9 @@ else:
 
 
 class Sequential(Layer):
-    """Modules or functions, applied in order, each to the result of the one before. Their tensors have PyTorch's names, such as
-    `0.weight`.
+    """Modules or functions, applied in order, each to the result of the previous one.
+
+    The tensors of the modules have PyTorch's names, such as `0.weight`.
 
     Parameters
     ----------
@@ -481,8 +483,7 @@ class ModuleList(Module):
 
 @validate_arguments
 def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
-    """Return the result of a module with tensors replaced by name. So the module becomes a function of the parameters, for `tx.grad` and
-    `tx.hessian`.
+    """Return the result of a module with tensors replaced by name: a function of the parameters, for `tx.grad` and `tx.hessian`.
 
     A tensor held under several names, such as tied weights, is replaced under every name. The module is restored afterwards.
 
@@ -542,8 +543,7 @@ def _replace_tensors(
     replacement_by_id: Mapping[int, Tensor],
     replaced: list[tuple[Any, Any, Any]],
 ) -> None:
-    """Replace tensors held by `holder[key]`, also nested in containers, and append the replaced values to `replaced`, so that they can be
-    restored.
+    """Replace the tensors in `holder[key]`, called `name`, also in nested containers. Append (holder, key, old value) to `replaced`.
 
     `by_name` has the replacements by name, and `replacement_by_id` by the id of the replaced tensor, for tensors held under several names.
     """
@@ -567,6 +567,7 @@ def _replace_tensors(
 
 
 def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors and modules in `value`, also in nested containers, with names that begin with `name`."""
     if isinstance(value, (Tensor, Module)):
         yield name, value
     elif isinstance(value, dict):
@@ -578,7 +579,7 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _get_item(op: str, items: list[T], k: int) -> T:
-    """Return item `k` of a list of modules. Raise IndexOutOfRange if there is none."""
+    """Return item `k` of `items`, modules of an object of class `op`. Raise IndexOutOfRange if there is none."""
     check_argument(op, "the number of a module", k, "int")
     if not -len(items) <= k < len(items):
         raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")
@@ -586,8 +587,10 @@ def _get_item(op: str, items: list[T], k: int) -> T:
 
 
 def _list_names(names: list[str]) -> str:
+    """Return a text with the first three of `names`, and the number of further names, for a message."""
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _join_names(prefix: str, name: str) -> str:
+    """Return `prefix.name`, or `name` alone without a prefix."""
     return f"{prefix}.{name}" if prefix else name

@@ -18,6 +18,8 @@ __all__ = [
 
 
 class _MaxPool(Layer):
+    """The base of `MaxPool1d` to `MaxPool3d`: `function` is the function of the layer."""
+
     function: Callable[..., Any]
 
     @validate_arguments
@@ -114,6 +116,8 @@ class MaxPool3d(_MaxPool):
 
 
 class _AvgPool(Layer):
+    """The base of `AvgPool1d` to `AvgPool3d`: `function` is the function of the layer."""
+
     function: Callable[..., Tensor]
 
     @validate_arguments
@@ -203,6 +207,8 @@ class AvgPool3d(_AvgPool):
 
 
 class _MaxUnpool(Module):
+    """The base of `MaxUnpool1d` to `MaxUnpool3d`: `function` is the function of the layer."""
+
     function: Callable[..., Tensor]
 
     @validate_arguments

@@ -55,7 +55,10 @@ class _Recurrent(Module):
         generator: Source,
         proj_size: int = 0,
     ) -> None:
-        """Check the arguments and create the parameters. Gates, layers and directions follow PyTorch's names."""
+        """Check and store the arguments, and create the parameters, under PyTorch's names. The arguments are those of `LSTM`.
+
+        Raise ArgumentError for a `dropout` or `proj_size` out of range, and warn of dropout with a single layer.
+        """
         name = type(self).__name__
         if not 0.0 <= dropout <= 1.0:
             raise ArgumentError(f"{name}: dropout is {dropout}; it must be a probability, from 0 to 1")
@@ -81,23 +84,30 @@ class _Recurrent(Module):
 
     @property
     def _direction_count(self) -> int:
+        """The number of directions, 1 or 2."""
         return 2 if self.bidirectional else 1
 
     def _parameter_suffixes(self) -> list[str]:
-        """Return the suffixes of parameter names, in the order of the states."""
+        """Return the suffixes of parameter names, such as "_l0_reverse": for each layer one for each direction, as in the states."""
         ends = ("", "_reverse")[: self._direction_count]
         return [f"_l{k}{end}" for k in range(self.num_layers) for end in ends]
 
     def _weights(self, suffix: str) -> Weights:
+        """Return the parameters whose names end in `suffix`, by the names without the suffix; None for a missing parameter."""
         return {kind: getattr(self, kind + suffix, None) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")}
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
-        """Return the next state and the result of a step, given the state and `x`, the input's contribution to the gates."""
+        """Return the next state and the result of a step, given the state and `x`, the input's contribution to the gates.
+
+        `weights` are the parameters of a layer and direction (`_weights`).
+        """
         raise NotImplementedError
 
     def _run_layers(self, x: Tensor, initial_states: Sequence[Tensor | None], widths: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
-        """Return the results of the steps, and the last states, a tensor for each of the `widths`. `initial_states` are the initial states,
-        None for zeros.
+        """Return the results of the steps for the input `x` of `forward`, and a list of the last states.
+
+        `widths` has the number of features of each kind of state, and `initial_states` the initial states, None for zeros. The last states
+        are (num_layers * directions, N, width) each. Raise the errors of a call.
         """
         name, unbatched, axis = type(self).__name__, x.ndim == 2, 1 if self.batch_first else 0
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
@@ -132,7 +142,11 @@ class _Recurrent(Module):
     def _initial_states(
         self, rows: int, x: Tensor, initial_states: Sequence[Tensor | None], sizes: Sequence[tuple[int, int]], unbatched: bool
     ) -> list[Tensor]:
-        """Return the initial states, (count, N, width) each. A given state may have one row for all sequences."""
+        """Return the initial states of `rows` sequences as tensors (count, N, width), zeros for each None in `initial_states`.
+
+        `sizes` has a pair (count, width) for each kind of state. A given state may have one row for all sequences; if `unbatched`, states
+        are (count, width). If `rows` is 1, N is the number of rows of a given state. Raise errors for states that do not fit the input `x`.
+        """
         name, states = type(self).__name__, []
         wanted = [f"({count}, {width})" if unbatched else f"({count}, N, {width})" for count, width in sizes]
         for k, t in enumerate(initial_states):
@@ -153,7 +167,11 @@ class _Recurrent(Module):
         return states
 
     def _run_direction(self, weights: Weights, state: Any, x: Tensor, axis: int, backwards: bool) -> tuple[Tensor, Any]:
-        """Return the results of the steps along `axis` of a sequence in a single direction, and the last state."""
+        """Return the results of the steps along `axis` of the sequence `x` in a single direction, and the last state.
+
+        `state` is the initial state, and `weights` are the parameters of the direction. If `backwards`, the steps run from the end of the
+        sequence to its beginning; the results stay in the order of the sequence.
+        """
         step: Callable[[Any, Any], tuple[Any, Tensor]] = lambda state, x: self._step(weights, state, x)
         if not 0 < x.shape[axis] < MAX_UNROLLED_STEPS:
             last_state, states = scan(
@@ -174,14 +192,17 @@ class _Recurrent(Module):
 
 
 def _apply_input_weights(weights: Weights, x: Any) -> Any:
+    """Return the contribution of the input `x` to the gates."""
     return _affine(x, weights["weight_ih"], weights["bias_ih"])
 
 
 def _apply_hidden_weights(weights: Weights, h: Any) -> Any:
+    """Return the contribution of the hidden state `h` to the gates."""
     return _affine(h, weights["weight_hh"], weights["bias_hh"])
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    """Return `x @ weight.mT`, plus `bias` unless None."""
     result = x @ weight.mT
     return result if bias is None else result + bias
 

@@ -24,7 +24,10 @@ def _unpool(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Write maxima back over the last `space` axes. The arguments are those of `max_unpool2d`."""
+    """Return the maxima `input` written back over the last `space` axes, as a new tensor. This is the body of `max_unpool1d` to `3d`.
+
+    `op` is the name of the function. The further arguments and the errors are those of `max_unpool2d`.
+    """
     x, positions = asarray(input), asarray(indices)
     if not positions.dtype.is_integer:
         raise BadIndex(f"{op}: indices must be integers, not {positions.dtype}; max_pool gives them with return_indices=True")
@@ -44,8 +47,9 @@ def _unpool(
 
 
 def _check_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the spatial part of the requested `wanted` output size, given with or without batch and channels. Raise ArgumentError unless
-    each size differs from the default in `sizes` by less than a stride.
+    """Return the spatial part of `wanted`, the requested output size, given with or without batch and channels.
+
+    Raise ArgumentError, beginning with `op`, unless each size differs from the default in `sizes` by less than a stride in `steps`.
     """
     space = len(sizes)
     if len(wanted) not in (space, space + 2):
@@ -59,7 +63,9 @@ def _check_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps
 
 @define_for_spatial_axes(1, _unpool)
 def max_unpool1d() -> None:
-    """Return maxima written back along the last axis of `input`, (N, C, L) or (C, L). Arguments and errors are those of `max_unpool2d`.
+    """Return maxima written back along the last axis of `input`, (N, C, L) or (C, L), as a new tensor with 0 elsewhere.
+
+    Arguments and errors are those of `max_unpool2d`.
 
     >>> import tenxor as tx
     >>> values, indices = tx.max_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9]]), 2, return_indices=True)
@@ -70,7 +76,7 @@ def max_unpool1d() -> None:
 
 @define_for_spatial_axes(2, _unpool)
 def max_unpool2d() -> None:
-    """Return the maxima of `tx.max_pool2d` with `return_indices`, written back at their `indices` over the last two axes; 0 elsewhere.
+    """Return the maxima of `tx.max_pool2d` written back at their `indices` over the last two axes, as a new tensor with 0 elsewhere.
 
     `input` and `indices` are (N, C, H, W) or (C, H, W); `kernel_size`, `stride` and `padding` are those of the pooling. The result has
     `(n - 1) * stride - 2 * padding + kernel_size` elements along each spatial axis. `output_size` replaces this default, as several sizes
@@ -86,7 +92,9 @@ def max_unpool2d() -> None:
 
 @define_for_spatial_axes(3, _unpool)
 def max_unpool3d() -> None:
-    """Return maxima written back over the last three axes of `input`, (N, C, D, H, W) or (C, D, H, W). See `max_unpool2d` for the rest.
+    """Return maxima written back over the last three axes of `input`, (N, C, D, H, W) or (C, D, H, W), as a new tensor with 0 elsewhere.
+
+    Arguments and errors are those of `max_unpool2d`.
 
     >>> import tenxor as tx
     >>> values, indices = tx.max_pool3d(tx.arange(8).reshape(1, 2, 2, 2), 2, return_indices=True)

@@ -114,7 +114,10 @@ class LBFGS(Optimizer):
         return value
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, Any]:
-        """Return the loss at the present parameters, and its gradient as one axis."""
+        """Return the loss at the present parameters, computed by `closure`, and the gradient as a 1-D tensor. Both are computed now.
+
+        The order of the elements is that of `_flatten_parameters`. Gradients of the parameters are None afterwards.
+        """
         self.zero_grad()
         value = closure()
         check_argument("LBFGS", "the loss that closure gives", value, "Tensor")
@@ -127,9 +130,11 @@ class LBFGS(Optimizer):
         return value.detach().realize(), flat_gradient.realize()
 
     def _flatten_parameters(self) -> Any:
+        """Return a new 1-D tensor of all elements of the parameters; a complex parameter gives its real, then its imaginary parts."""
         return concat([component for t in self.parameters for component in _real_components(t.detach())]).realize()
 
     def _set_parameters(self, x: Any) -> None:
+        """Write the elements of the 1-D tensor `x` into the parameters, in the order of `_flatten_parameters`."""
         start = 0
         with no_grad():
             for t in self.parameters:
@@ -138,7 +143,7 @@ class LBFGS(Optimizer):
                     start += t.size
 
     def _search_direction(self, gradient: Any) -> Any:
-        """Return the search direction, by the two-loop recursion of L-BFGS."""
+        """Return the search direction for the 1-D tensor `gradient`, by the two-loop recursion of L-BFGS over the remembered steps."""
         direction = -gradient
         weights = []
         for displacement, change, inverse in reversed(self._steps):
@@ -183,9 +188,9 @@ class LBFGS(Optimizer):
 
 
 def _check_history_entry(entry: Any, size: int) -> tuple[Any, Any, float]:
-    """Return one step of a history: the changes of parameters and gradient, tensors of `size` elements, and the inverse of their product.
+    """Return `entry`, a step of a saved history, as a tuple: the changes of parameters and gradient, and the inverse of their product.
 
-    Raise ArgumentError for anything else.
+    Both changes are tensors of `size` elements. Raise ArgumentError if `entry` has another form.
     """
     check_argument("load_state_dict", "each entry of 'history'", entry, "Sequence")
     if len(entry) != 3:
@@ -200,7 +205,5 @@ def _check_history_entry(entry: Any, size: int) -> tuple[Any, Any, float]:
 
 
 def _real_components(t: Any) -> list[Any]:
-    """Return the elements as one axis, in a list. For complex numbers return two axes, the real and imaginary parts, which are optimised as
-    independent numbers.
-    """
+    """Return a list of 1-D tensors: the elements of `t`, or for complex `t` the real and the imaginary parts, as independent numbers."""
     return [component.reshape(-1) for component in ((t.real, t.imag) if t.dtype.is_complex else (t,))]

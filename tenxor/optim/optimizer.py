@@ -39,9 +39,7 @@ _NONNEGATIVE_SETTINGS = {"lr", "momentum", "weight_decay", "eps"}  # settings of
 
 
 class _ParameterUpdate(NamedTuple):
-    """The update of a parameter: the parameter, the gradient, the optimiser state, the settings of the group, and the number of the update
-    for this parameter.
-    """
+    """The update of a parameter `x`: gradient, state tensors by name, settings of the group, and number of the update, from 1 on."""
 
     x: Tensor
     gradient: Storage
@@ -60,7 +58,7 @@ class Optimizer:
         Leaf tensors that require gradients; float or complex, of any shape. A dict is a group of parameters: it has such tensors as
         "params", and settings for them, for instance "lr".
     **numbers : float, tuple of float or bool
-        The settings of each group that does not have its own.
+        The settings of the groups, unless a group overrides them.
 
     Attributes
     ----------
@@ -108,9 +106,7 @@ class Optimizer:
         self.counts = [0 for _ in self.parameters]
 
     def _make_group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
-        """Return a parameter group with the common settings `numbers`, unless overridden in the group. Raise ArgumentError for invalid
-        settings.
-        """
+        """Return a new dict: `group` with the settings `numbers` for missing ones. Raise ArgumentError for invalid settings."""
         op = type(self).__name__
         check_argument(op, "each group", group, "Mapping")
         check_argument(op, 'what a group has as "params"', group.get("params"), "Iterable")
@@ -119,7 +115,7 @@ class Optimizer:
         return settings
 
     def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
-        """Raise ArgumentError for invalid settings of a group."""
+        """Raise ArgumentError, beginning with `op`, for invalid settings in `group`, a dict of settings. Missing settings are allowed."""
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check_argument(op, key, group[key], kinds[key])
@@ -138,7 +134,7 @@ class Optimizer:
                 watch.grad = None
 
     def step(self) -> None:
-        """Update the parameters that have a gradient, in place."""
+        """Update the parameters that have a gradient, in place, and compute the new values now. Other parameters stay."""
         self.steps += 1
         watches = [get_handler(t.storage) for t in self.parameters]
         waiting = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
@@ -162,9 +158,7 @@ class Optimizer:
         realize(*[t.storage.node for t in (*self.parameters, *state_tensors)])
 
     def _apply_updates(self, moves: Sequence[_ParameterUpdate]) -> None:
-        """Update parameters that share no memory. The nodes of the updates follow from the layouts of their inputs, so they are recorded
-        once and replayed.
-        """
+        """Carry out `moves`, updates of parameters that share no memory; recorded once and replayed. New values may stay pending."""
         inputs: list[Node | Scalar] = []
         key: list[object] = [type(self)]
         # For a group, dtype and count of updates: the slice of `inputs` with the settings, and the names of the state tensors.
@@ -203,16 +197,17 @@ class Optimizer:
             _replace_content(t, new_value)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of the state tensors of each parameter, which start at 0."""
+        """Return the names of the state tensors of each parameter in `group`. The tensors start at 0."""
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """Return the scalars for update number `count`. A cached update is valid for scalars with zeros at the same positions."""
+        """Return the scalars of update `count`, from 1 on, for `group`. A recorded update serves scalars with the same positions of 0."""
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
-        """Return the new value of a parameter, and of each of the state tensors in `states`: new nodes, computed from these arguments
-        alone.
+        """Return the new value of a parameter `x`, and the new value of each of the state tensors `states`, as pending nodes.
+
+        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
@@ -277,7 +272,7 @@ class Optimizer:
 
 
 def _replace_content(t: Tensor, new: NodeView) -> None:
-    """Write `new`, which has no further references, into `t`: without a copy if the layouts are equal."""
+    """Write `new`, which has no further references, into `t`: without a copy if the layouts are equal and the memory is not shared."""
     storage, layout, spec = t.storage, new.layout, t.spec
     can_swap = storage.node.recipe.size == spec.size and layout.layout_key is spec.layout_key and t.offset == layout.offset == 0
     if not can_swap or is_externally_shared(storage.node):
@@ -303,19 +298,19 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 @register("operations of optimizers", "the operation of an update, by name and dtype")
 @cache
 def _formula_op(name: str, dtype: DType) -> Op:
-    """Return a formula as an operation on operands of a dtype."""
+    """Return the formula `name` of `_FORMULAS` as an operation on operands of `dtype`."""
     formula = _FORMULAS[name]
     dtypes = (dtype,) * formula.__code__.co_argcount
     return make_custom_op(name, formula(*map(Arg, range(len(dtypes)), dtypes)), dtypes)
 
 
 def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
-    """Apply a formula to tensors and numbers."""
+    """Return the pending result of the formula `name` for `operands`, tensors and numbers, in the dtype of the first."""
     return apply_op(_formula_op(name, operands[0].dtype), operands, operands[0].dtype)
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
-    """Create the state tensor `name` of a parameter, filled with 0."""
+    """Add the state tensor `name` of the parameter `like`, filled with 0, to the dict `state`, and return the tensor."""
     state[name] = tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
     return tensor
 
@@ -592,7 +587,7 @@ def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
 
 
 def _collect_gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
-    """Return the gradients of the parameters, leaving out parameters without a gradient."""
+    """Return the gradients of `params`, leaving out tensors without one. Raise ArgumentError, beginning with `op`, for other objects."""
     tensors = list(params)
     for k, t in enumerate(tensors):
         check_argument(op, f"parameter {k}", t, "Tensor")

@@ -100,7 +100,7 @@ class Run:
         self.step = state["step"]
 
     def save(self) -> None:
-        """Save the present state of the parts. The old file is replaced once the new file is complete.
+        """Save the number of steps and the present state of the parts. The old file is replaced once the new file is complete.
 
         Raises
         ------
@@ -132,6 +132,7 @@ class Run:
         return self._steps(count)
 
     def _steps(self, count: int) -> Iterator[int]:
+        """Yield the numbers of the steps for `steps`, and save the state."""
         while self.step < count and not self.stopped:
             yield self.step
             self.step += 1
@@ -150,7 +151,7 @@ class Run:
             self._old_handler = None
 
     def _on_interrupt(self, number: int, frame: Any) -> None:
-        """Handle Ctrl-C: stop after the present step, or raise KeyboardInterrupt the second time."""
+        """Handle Ctrl-C: stop after the present step, or raise KeyboardInterrupt the second time. The arguments are a signal handler's."""
         if self.stopped:
             raise KeyboardInterrupt
         self.stopped = True

@@ -62,6 +62,7 @@ class Schedule:
         self._set_rates()
 
     def _set_rates(self) -> None:
+        """Set "lr" in each group of the optimiser for the present `count`. Raise ArgumentError if the factor is no real number."""
         for group, rate in zip(self.optimizer.groups, self.rates, strict=True):
             factor = self.factor(self.count)
             check_argument("Schedule", f"the factor of step {self.count}", factor, "float")
@@ -97,6 +98,7 @@ class Schedule:
 
 
 def _warmup_factor(step: int, warmup: NonNegativeInt) -> float:
+    """Return the factor of step `step` with `warmup` steps of a linear rise; 1 after them."""
     return min(1.0, (step + 1) / (warmup + 1))
 
 
@@ -114,7 +116,12 @@ def constant_with_warmup(optimizer: Optimizer, warmup: NonNegativeInt) -> Schedu
     Returns
     -------
     Schedule
-        A new schedule.
+        A new schedule. It multiplies the rates that the groups of `optimizer` have now, and has set the rates of step 0.
+
+    Raises
+    ------
+    ArgumentError
+        If `warmup` is negative or no integer.
 
     Examples
     --------
@@ -220,6 +227,11 @@ def exponential(optimizer: Optimizer, gamma: float) -> Schedule:
     Schedule
         A new schedule.
 
+    Raises
+    ------
+    ArgumentError
+        If `gamma` is no real number.
+
     Examples
     --------
     >>> import tenxor as tx
@@ -243,12 +255,17 @@ def steps(optimizer: Optimizer, every: PositiveInt, gamma: float = 0.1) -> Sched
     every : int
         The number of steps with one rate, 1 or more.
     gamma : float, default 0.1
-        The factor.
+        The factor after each `every` steps.
 
     Returns
     -------
     Schedule
         A new schedule.
+
+    Raises
+    ------
+    ArgumentError
+        If `every` is below 1.
 
     Examples
     --------
@@ -289,7 +306,7 @@ def one_cycle(optimizer: Optimizer, total: NonNegativeInt, start: float = 0.04, 
     Raises
     ------
     ArgumentError
-        If `total` is above 2**53.
+        If `total` is negative or above 2**53.
 
     References
     ----------

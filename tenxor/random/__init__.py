@@ -70,6 +70,7 @@ _draw_lock = make_reentrant_lock()  # threads that share a generator must never 
 
 
 def _renew_draw_lock() -> None:
+    """Replace the lock of all generators in a forked process."""
     global _draw_lock
     _draw_lock = make_reentrant_lock()  # a thread of the parent may hold the former lock
 
@@ -121,7 +122,7 @@ class Generator:
         return f"Generator(seed={self._key}, after {self._draws} draws)"
 
     def seed(self, seed: int | None) -> None:
-        """Restart from a seed, 0 to 2**64 - 1, or from a random seed for None. Raises ArgumentError for any other seed.
+        """Restart from `seed`, an integer from 0 to 2**64 - 1, or from a random seed for None. Raise ArgumentError for another seed.
 
         >>> import tenxor as tx
         >>> g = tx.random.Generator(1); a = g.random(2).tolist(); g.seed(1); g.random(2).tolist() == a
@@ -134,13 +135,13 @@ class Generator:
         self._key, self._draws = key, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Return the state as numbers, for `load_state_dict`."""
+        """Return the state as a new dict for `load_state_dict`: "seed", and "draws", the number of draws taken from the seed."""
         return {"seed": self._key, "draws": self._draws}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore a state that `state_dict` returned.
+        """Restore a state that `state_dict` of this or another generator returned.
 
-        Raises ArgumentError unless `state` has the integers "seed" and "draws", both from 0 to 2**64 - 1.
+        Raise ArgumentError unless `state` has the integers "seed" and "draws", both from 0 to 2**64 - 1.
         """
         if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
             raise ArgumentError(f"load_state_dict: {describe_value(state)} is not the state of a generator; give a result of state_dict()")
@@ -162,7 +163,9 @@ class Generator:
         Parameters
         ----------
         shape : int or Sequence[int], default ()
+            The shape of the result; by default a 0-d tensor. NumPy's `size` is an alias.
         dtype : {float64, float32}, default float64
+            The dtype of the result.
 
         Raises
         ------
@@ -194,9 +197,13 @@ class Generator:
         Parameters
         ----------
         low : float, default 0.0
+            The lower bound, which may be drawn.
         high : float, default 1.0
+            The upper bound, which is never drawn, unless it equals `low`.
         shape : int or Sequence[int], default ()
+            The shape of the result; by default a 0-d tensor. NumPy's `size` is an alias.
         dtype : {float64, float32}, default float64
+            The dtype of the result.
 
         Raises
         ------
@@ -204,6 +211,8 @@ class Generator:
             If `low` is above `high`, or either is not finite.
         OutOfBounds
             If the dtype cannot hold both or their difference.
+        ShapeError, DTypeError
+            For a negative size, and for another dtype.
 
         Examples
         --------
@@ -231,15 +240,20 @@ class Generator:
         Parameters
         ----------
         mean : float, default 0.0
+            Mean of the distribution.
         std : float, default 1.0
             Standard deviation, 0 or more.
         shape : int or Sequence[int], default ()
+            The shape of the result; by default a 0-d tensor. NumPy's `size` is an alias.
         dtype : {float64, float32}, default float64
+            The dtype of the result.
 
         Raises
         ------
         ArgumentError
             If `std` is negative, or if `mean` or `std` is not finite.
+        ShapeError, DTypeError
+            For a negative size, and for another dtype.
 
         Notes
         -----
@@ -278,17 +292,22 @@ class Generator:
         Parameters
         ----------
         low : int
+            The least integer, or without `high` the upper end of a range from 0.
         high : int, optional
+            The upper end, which is not drawn itself unless `endpoint`.
         shape : int or Sequence[int], default ()
+            The shape of the result; by default a 0-d tensor. NumPy's `size` is an alias.
         dtype : dtype, default int64
             Any integer dtype.
         endpoint : bool, default False
-            Include `high`.
+            If True, the upper end may be drawn, too.
 
         Raises
         ------
         ArgumentError
-            For an empty range.
+            For an empty range, and for ends that are no integers.
+        ShapeError
+            For a negative size.
         OutOfBounds
             If the dtype cannot hold a choice.
         DTypeError
@@ -329,7 +348,7 @@ class Generator:
         return values.astype(d, copy=False)
 
     def permutation(self, x: Operand) -> Tensor:
-        """Return a new tensor: the integers below `x` in random order, or the rows of a tensor (along axis 0) in random order.
+        """Return a new tensor: the integers from 0 to `x` - 1 in random order, or the rows of a tensor (along axis 0) in random order.
 
         The order is found by sorting 64 random bits for each row, at the call.
 
@@ -354,7 +373,7 @@ class Generator:
         return order if rows is None else rows[order]
 
     def shuffle(self, x: Tensor) -> None:
-        """Permute the rows of a tensor (along axis 0) in place, at random.
+        """Permute the rows of a tensor (along axis 0) in place, at random, and return None.
 
         Parameters
         ----------
@@ -381,16 +400,16 @@ class Generator:
 
     @argument_aliases
     def choice(self, x: Operand, shape: Shape = (), replace: bool = True, *, size: Shape | None = None) -> Tensor:
-        """Return a new tensor of uniformly chosen integers below `x`, or rows of a tensor (along axis 0).
+        """Return a new tensor of uniformly chosen integers from 0 to `x` - 1, or rows of a tensor (along axis 0).
 
         Parameters
         ----------
         x : int or Tensor
             The number of integers to choose from, or a tensor of at least one axis, or data for `tx.asarray`.
         shape : int or Sequence[int], default ()
-            The shape of the choices.
+            The shape of the choices; the axes of a row follow. By default one choice. NumPy's `size` is an alias.
         replace : bool, default True
-            False chooses no element twice.
+            If False, no element is chosen twice.
 
         Raises
         ------
@@ -429,32 +448,33 @@ class Generator:
         self._key, self._draws = value
 
     def _reserve(self, count: int) -> Draw:
-        """Take the next `count` draws, for this caller alone."""
+        """Take the next `count` draws, for this caller alone, and return the first of them."""
         with _draw_lock:
             key, first_draw = self._key, self._draws
             self._draws = first_draw + count
         return Draw(key, first_draw, 0)
 
     def _release(self, draw: Draw, count: int) -> None:
-        """Undo `_reserve`, unless another draw followed."""
+        """Give back the `count` draws from `draw` on, taken by `_reserve`. Do nothing if another draw or a new seed followed."""
         with _draw_lock:
             if (self._key, self._draws) == (draw.seed, draw.stream + count):
                 self._draws -= count
 
     def _draw_next(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
-        """Return the next draw, computed by the operation `op` for each element. Stream, key and `numbers` are run-time arguments of the
-        kernel.
+        """Return the next draw as a pending tensor of `shape`, computed by the operation `op` for each element.
+
+        The stream, the key (the seed) and `numbers` are run-time arguments of the kernel.
         """
         key, stream, counter = next_draw(self, prod(shape))
         indices = _get_flat_indices(shape)
         return (indices + counter if isinstance(counter, Tensor) else indices)._apply(OPS[op], stream, key, *numbers)
 
     def _draw_unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
-        """Return uniform numbers in [0, 1), with as many random bits as the dtype has digits."""
+        """Return a tensor of `shape` of uniform numbers in [0, 1), with as many random bits as `dtype` has binary digits."""
         return self._draw_next("random_fraction" if dtype is float64 else "random_single", shape)
 
     def _draw_order(self, count: int) -> Tensor:
-        """Return the integers below `count` in random order."""
+        """Return the integers from 0 to `count` - 1 in random order, as an int64 tensor."""
         keys = self._draw_next("random_bits", (count,))
         return sorting.argsort(keys) if keys.node.is_traced else asarray(np.argsort(keys.to_numpy(), kind="stable"))
 
@@ -466,7 +486,10 @@ Source: TypeAlias = Generator | None
 
 
 def _get_flat_indices(shape: tuple[int, ...]) -> Tensor:
-    """Return the flat index of each element. For a few elements the indices are in memory, as planning would take longer than drawing."""
+    """Return a uint64 tensor of `shape` with the flat index of each element.
+
+    For a few elements the indices are in memory, as planning would take longer than drawing.
+    """
     count = prod(shape)
     if count > MAX_CACHED_INDICES:
         return _make_flat_indices(shape)
@@ -476,17 +499,19 @@ def _get_flat_indices(shape: tuple[int, ...]) -> Tensor:
 
 @memoized_creation
 def _make_flat_indices(shape: tuple[int, ...]) -> Tensor:
+    """Return a pending uint64 tensor of `shape` with the flat index of each element."""
     return make_flat_indices(shape).astype(uint64)
 
 
 @register("indices of draws", "the positions that random numbers are computed from", depends_on=(compiled_kernels,))
 @cache
 def _get_cached_indices() -> Tensor:
+    """Return the integers below `MAX_CACHED_INDICES` as a uint64 tensor in memory, created once."""
     return asarray(np.arange(MAX_CACHED_INDICES, dtype=np.uint64)).copy()
 
 
 def _check_float_dtype(op: str, dtype: object) -> DType:
-    """Return the dtype of a draw. Raise DTypeError unless it is float32 or float64."""
+    """Return the dtype of a draw, float64 for None. Raise DTypeError, beginning with `op`, unless it is float32 or float64."""
     d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if d.kind != "float" or d.bits < 32:
         raise DTypeError(f"{op}: dtype is {d}; it must be float32 or float64; cast the result with astype")
@@ -494,7 +519,7 @@ def _check_float_dtype(op: str, dtype: object) -> DType:
 
 
 def _to_float(op: str, name: str, value: Any) -> float:
-    """Return a finite real number as a float, or raise ArgumentError."""
+    """Return `value`, the argument `name` of `op`, as a float. Raise ArgumentError unless `value` is a finite real number."""
     if type(value) is float and isfinite(value):
         return value
     try:
@@ -509,7 +534,7 @@ def _to_float(op: str, name: str, value: Any) -> float:
 
 
 def _to_integer(op: str, name: str, value: Any) -> int:
-    """Return an integer, or raise ArgumentError."""
+    """Return `value`, the argument `name` of `op`, as an int. Raise ArgumentError unless `value` is an integer."""
     try:
         return as_int(value)
     except TypeError:
@@ -517,7 +542,10 @@ def _to_integer(op: str, name: str, value: Any) -> int:
 
 
 def _split_rows(op: str, x: Any) -> tuple[int, Tensor | None]:
-    """Return the number of rows, and the tensor that holds them. The tensor is None if `x` is an integer."""
+    """Return the number of rows of `x`, and `x` as a tensor. For an integer `x`, return `x` itself and None.
+
+    Raise ShapeError, beginning with `op`, for a negative integer and a 0-d tensor.
+    """
     if isinstance(x, (Tensor, np.ndarray)) or not hasattr(type(x), "__index__"):
         rows = asarray(x)
         if rows.ndim == 0:
@@ -544,10 +572,10 @@ choice = _default.choice
 
 
 def rand(*shape: int | Sequence[int]) -> Tensor:
-    """Return a new tensor of uniform numbers in [0, 1). The sizes are separate arguments, as in NumPy and PyTorch."""
+    """Return a new float64 tensor of uniform numbers in [0, 1). The sizes `shape` are separate arguments, as in NumPy and PyTorch."""
     return _default._draw_unit(normalize_shape("rand", parse_ints("rand", shape)), DEFAULT_FLOAT)
 
 
 def randn(*shape: int | Sequence[int]) -> Tensor:
-    """Return a new tensor of standard normal numbers. The sizes are separate arguments, as in NumPy and PyTorch."""
+    """Return a new float64 tensor of standard normal numbers. The sizes `shape` are separate arguments, as in NumPy and PyTorch."""
     return _default.normal(shape=parse_ints("randn", shape))

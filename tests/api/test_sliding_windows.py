@@ -33,7 +33,7 @@ def test_convolution_and_pooling_functions_have_signature_module_and_docstring(k
     assert str(inspect.signature(function)) == SIGNATURES[kind]
     hints = get_type_hints(function)
     assert hints["x"] is tx.Tensor and hints["return"] == (tx.Tensor | tuple[tx.Tensor, tx.Tensor] if kind == "max_pool" else tx.Tensor)
-    assert function.__doc__.startswith("New ") and f"tx.{name}(" in function.__doc__
+    assert function.__doc__.startswith("Return ") and f"tx.{name}(" in function.__doc__
     assert f"def {name}() -> None:" in inspect.getsource(function)
     assert pickle.loads(pickle.dumps(function)) is function
 
