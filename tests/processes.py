@@ -9,6 +9,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+# The beginning of a program whose import finds no stored code, and so builds no fast path. Later the program finds the code.
+IMPORT_WITHOUT_FAST_PATH = """
+import os
+_folder = os.environ["TENXOR_CACHE_DIR"]
+os.environ["TENXOR_CACHE_DIR"] = ""
+import tenxor as tx
+os.environ["TENXOR_CACHE_DIR"] = _folder
+"""
+
 
 def python(
     *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, well: bool = True, within: float = 300

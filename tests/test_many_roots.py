@@ -13,7 +13,7 @@ from tenxor import fastpath
 from tenxor._utils import upcalls
 from tenxor.runtime.realize import realize
 
-from .processes import python
+from .processes import IMPORT_WITHOUT_FAST_PATH, python
 
 
 def test_planning_cost_is_linear_in_the_number_of_roots() -> None:
@@ -55,16 +55,11 @@ def test_fast_path_may_be_removed_while_it_runs() -> None:
 
 
 # The fast path is built during a call that realizes several results, all of which read one tensor.
-SEVERAL = """
-import os
-folder = os.environ.pop("TENXOR_CACHE_DIR")
-os.environ["TENXOR_CACHE_DIR"] = ""  # the import finds no code
+SEVERAL = f"""{IMPORT_WITHOUT_FAST_PATH}
 import numpy as np
-import tenxor as tx
 from tenxor import fastpath
 from tenxor.fastpath import graph_launch, machine_code
 fastpath._compile_elsewhere = machine_code.compile_code  # as after the end of the other process
-os.environ["TENXOR_CACHE_DIR"] = folder
 framed, own = [], graph_launch.store_graph_record
 graph_launch.store_graph_record = lambda root: framed.append(root) or own(root)
 x = tx.asarray(np.linspace(-1, 1, 80 * 80).reshape(80, 80)).realize()

@@ -10,7 +10,7 @@ import pytest
 
 from tenxor.fastpath import debug_offsets
 from tenxor.fastpath.debug_offsets import ASSUMED_OFFSETS, COOKIE, WORD_INDICES, check_debug_offsets, compare
-from tests.processes import python
+from tests.processes import IMPORT_WITHOUT_FAST_PATH, python
 
 # The members of `_Py_DebugOffsets` as CPython's headers declare them. Groups before `pyobject` are given by their length alone.
 HEADERS = {
@@ -110,9 +110,8 @@ def test_missing_py_runtime_variable_is_reported(monkeypatch: pytest.MonkeyPatch
 
 
 def test_disagreement_turns_the_fast_path_off_and_show_config_says_why() -> None:
-    program = """
+    program = f"""{IMPORT_WITHOUT_FAST_PATH}
 import sys
-import tenxor as tx
 from tenxor import fastpath
 from tenxor.fastpath import debug_offsets
 

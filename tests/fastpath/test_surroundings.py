@@ -24,7 +24,7 @@ from tenxor import fastpath
 from tenxor.errors import IndexOutOfRange
 from tenxor.fastpath import graph_launch, launch_records
 from tenxor.tensor import Tensor
-from tests.processes import python
+from tests.processes import IMPORT_WITHOUT_FAST_PATH, python
 
 TIMES = 3  # what is met for the first time takes the long way
 
@@ -262,10 +262,9 @@ def test_tensor_may_be_a_keyword_argument() -> None:
 
 
 def test_failed_self_test_turns_the_fast_path_off_completely() -> None:
-    program = """
+    program = f"""{IMPORT_WITHOUT_FAST_PATH}
 import gc
 import numpy as np
-import tenxor as tx
 from tenxor import fastpath
 from tenxor.fastpath import self_test
 
@@ -288,9 +287,8 @@ print(fastpath.state)
 
 
 def test_garbage_freed_during_the_self_test_does_not_fail_the_test() -> None:
-    program = """
+    program = f"""{IMPORT_WITHOUT_FAST_PATH}
 import gc
-import tenxor as tx
 from tenxor import fastpath
 
 class Cycle:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenxor.fastpath import machine_code
-from tests.processes import python
+from tests.processes import IMPORT_WITHOUT_FAST_PATH, python
 
 
 def printed(text: str, **environment: str) -> str:
@@ -45,12 +45,8 @@ def test_import_compiles_the_fast_path_only_if_the_environment_says_so(setting: 
 
 
 def test_fast_path_is_built_only_after_the_last_disabled_context_ends() -> None:
-    text = """
-import os
-folder = os.environ["TENXOR_CACHE_DIR"]
-os.environ["TENXOR_CACHE_DIR"] = ""  # the import finds no code
+    text = f"""{IMPORT_WITHOUT_FAST_PATH}
 from tenxor import fastpath
-os.environ["TENXOR_CACHE_DIR"] = folder
 one, other = fastpath.disabled(), fastpath.disabled()
 one.__enter__(), other.__enter__()
 for context in (one, other):
