@@ -70,12 +70,14 @@ def _make_evaluator_factory(
     """
     functions = [f"f{k}" for k in range(len(operands))]
     values = [f"v{k}" for k in range(arg_count + constant_count + len(operands))]
-    first = arg_count + constant_count
-    lines = [f"{values[first + k]} = {functions[k]}({', '.join([values[j] for j in of_step])})" for k, of_step in enumerate(operands)]
+    step_results = values[arg_count + constant_count :]
     source = [
-        f"def make_evaluator({', '.join([*values[arg_count:first], *functions])}):",
+        f"def make_evaluator({', '.join([*values[arg_count : arg_count + constant_count], *functions])}):",
         f"    def evaluate({', '.join(values[:arg_count])}):",
-        *[f"        {line}" for line in lines],
+        *[
+            f"        {result} = {function}({', '.join([values[k] for k in positions])})"
+            for result, function, positions in zip(step_results, functions, operands, strict=True)
+        ],
         f"        return ({''.join([values[k] + ', ' for k in results])})",
         "    return evaluate",
     ]
