@@ -28,7 +28,7 @@ from tenxor.runtime import generic_plans, plan_disk_cache
 CACHE_DIR = "TENXOR_CACHE_DIR"
 KEPT = Path(__file__).resolve().parents[1] / ".kernels"  # removed by `make clean`
 MOST_KEPT = 1 << 15  # kernels: some runs' worth, of five kilobytes each
-FUZZ_PROGRAMS = 2_000  # each in 16 ways
+FUZZ_PROGRAMS = 1_000  # each in 16 ways
 
 # The gate draws the same examples every time, so that it fails only for a change that breaks something.
 # `pytest --hypothesis-profile=explore` draws new ones, and more of them.

@@ -10,12 +10,12 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
 from ..dtypes import DType
 from ..errors import IndexOutOfRange
 from ..graph.node import Scalar
@@ -55,34 +55,36 @@ from .threads.thread_count import num_threads
 
 _LOOP_PLANNING_TARGET = Target(vector_bytes=32)  # loops have to be planned for some machine
 Array = np.ndarray[Any, Any]
-Selector = Callable[[list[ScalarValue]], Sequence[ScalarValue]]
+Evaluator = Callable[..., tuple[ScalarValue, ...]]  # from the values of `Arg`s to the present values of some expressions
 
 
-class EvaluationStep(NamedTuple):
-    """A step to compute an expression by `compute`. `select_operands` picks the operands from the list of values so far."""
+@register("interpreted expressions", "a function that makes evaluators, by the operands of each step")
+@lru_cache(maxsize=1 << 12)
+def _make_evaluator_factory(
+    arg_count: int, constant_count: int, operands: tuple[tuple[int, ...], ...], results: tuple[int, ...]
+) -> Callable[..., Evaluator]:
+    """Return a function from constants and then step functions to an evaluator.
 
-    compute: Callable[..., ScalarValue]
-    select_operands: Selector
-
-
-class ExpressionSteps(NamedTuple):
-    """The steps to compute expressions, on a list of values.
-
-    The list begins with the values of the `Arg`s and then `constants`; each of `steps` appends its result. `select_results` returns the
-    values of the expressions from the list.
+    The values of an evaluator are numbered: its arguments, the constants, and then the result of each step. `operands` are the numbers of
+    each step's operands, and `results` those of the values that the evaluator returns. Generated code spares a loop over the steps.
     """
-
-    constants: list[ScalarValue]
-    steps: list[EvaluationStep]
-    select_results: Selector
-
-
-def _make_selector(positions: Sequence[int]) -> Selector:
-    """Return a function from a list to its elements at `positions`, in this order, as a list or a tuple."""
-    if len(positions) > 1:
-        return itemgetter(*positions)
-    begin = positions[0] if positions else 0
-    return itemgetter(slice(begin, begin + len(positions)))  # `itemgetter(k)` would return the element itself
+    functions = [f"f{k}" for k in range(len(operands))]
+    values = [f"v{k}" for k in range(arg_count + constant_count + len(operands))]
+    step_results = values[arg_count + constant_count :]
+    source = [
+        f"def make_evaluator({', '.join([*values[arg_count : arg_count + constant_count], *functions])}):",
+        f"    def evaluate({', '.join(values[:arg_count])}):",
+        *[
+            f"        {result} = {function}({', '.join([values[k] for k in positions])})"
+            for result, function, positions in zip(step_results, functions, operands, strict=True)
+        ],
+        f"        return ({''.join([values[k] + ', ' for k in results])})",
+        "    return evaluate",
+    ]
+    scope: dict[str, Any] = {}
+    exec("\n".join(source), scope)
+    factory: Callable[..., Evaluator] = scope["make_evaluator"]
+    return factory
 
 
 def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
@@ -217,7 +219,7 @@ class _KernelRun:
         self.states: dict[tuple[int, int], Sequence[ScalarValue]] = {}
         # The current factors of the left and the right side of a product
         self.factors: tuple[Sequence[ScalarValue], Sequence[ScalarValue]] = [], []
-        self.expression_steps: dict[tuple[Expr, ...], ExpressionSteps] = {}
+        self.evaluators: dict[tuple[Expr, ...], Evaluator] = {}
         # The statements of a body as `group_stores` groups them, by the body's id
         self.statement_groups: dict[int, list[tuple[Statement, ...]]] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
@@ -281,14 +283,15 @@ class _KernelRun:
         accumulator = self.kernel.accumulators[s.accumulator]
         steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed_axes)))
         left, right = self.evaluate_side(s.left, s.summed_axes, steps), self.evaluate_side(s.right, s.summed_axes, steps)
-        identity, update = self.find_steps(accumulator.reduction.identity(accumulator.state_dtypes)), self.find_steps(s.values)
+        identity = self.find_evaluator(accumulator.reduction.identity(accumulator.state_dtypes))
+        update = self.find_evaluator(s.values)
         for row, column in itertools.product(range(len(left)), range(len(right))):
             self.loop_index.update({s.left.axis: row, s.right.axis: column})
             state = self.state_key(s.accumulator)
-            self.states[state] = self.run_steps(identity)
+            self.states[state] = identity()
             for factors in zip(left[row], right[column], strict=True):
                 self.factors = factors
-                self.states[state] = self.run_steps(update)
+                self.states[state] = update()
             self.run_body(s.body)
 
     def evaluate_side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[Sequence[ScalarValue]]]:
@@ -390,24 +393,17 @@ class _KernelRun:
 
         A shared subexpression is computed once.
         """
-        return self.run_steps(self.find_steps(expressions, len(arg_values)), arg_values)
+        return self.find_evaluator(expressions, len(arg_values))(*arg_values)
 
-    def run_steps(self, program: ExpressionSteps, arg_values: Sequence[ScalarValue] = ()) -> Sequence[ScalarValue]:
-        """Run `program`, and return the present values of its expressions; `Arg` number k has the value `arg_values[k]`."""
-        results = [*arg_values, *program.constants]
-        for compute, select_operands in program.steps:
-            results.append(compute(*select_operands(results)))
-        return program.select_results(results)
+    def find_evaluator(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> Evaluator:
+        """Return the evaluator of `expressions`, which have `arg_count` `Arg`s; the first call for them makes it."""
+        evaluator = self.evaluators.get(expressions)
+        if evaluator is None:
+            evaluator = self.evaluators[expressions] = self.make_evaluator(expressions, arg_count)
+        return evaluator
 
-    def find_steps(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> ExpressionSteps:
-        """Return the program that computes `expressions`, which have `arg_count` `Arg`s; the first call for them makes it."""
-        program = self.expression_steps.get(expressions)
-        if program is None:
-            program = self.expression_steps[expressions] = self.order_steps(expressions, arg_count)
-        return program
-
-    def order_steps(self, expressions: tuple[Expr, ...], arg_count: int) -> ExpressionSteps:
-        """Return a new program that computes `expressions`, which have `arg_count` `Arg`s. Composite operations become their formulas."""
+    def make_evaluator(self, expressions: tuple[Expr, ...], arg_count: int) -> Evaluator:
+        """Return a new evaluator of `expressions`, which have `arg_count` `Arg`s. Composite operations become their formulas."""
         order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _order_subexpressions(e, order)
@@ -417,7 +413,8 @@ class _KernelRun:
             if isinstance(e, (Const, ScalarParameter)):
                 position_of[e] = arg_count + len(constants)
                 constants.append(cast(e.value, e.dtype) if isinstance(e, Const) else self.scalars[e.index])
-        steps: list[EvaluationStep] = []
+        functions: list[Callable[..., ScalarValue]] = []
+        operands: list[tuple[int, ...]] = []
         for e, formula in order.items():
             if isinstance(e, Arg):
                 assert e.index < arg_count, f"{self.kernel.name}: {e!r} is given by nobody"
@@ -425,9 +422,11 @@ class _KernelRun:
             elif formula is not None:
                 position_of[e] = position_of[formula]
             elif e not in position_of:
-                position_of[e] = arg_count + len(constants) + len(steps)
-                steps.append(EvaluationStep(self.make_step(e), _make_selector([position_of[a] for a in e.args])))
-        return ExpressionSteps(constants, steps, _make_selector([position_of[e] for e in expressions]))
+                position_of[e] = arg_count + len(constants) + len(functions)
+                functions.append(self.make_step(e))
+                operands.append(tuple([position_of[a] for a in e.args]))
+        results = tuple([position_of[e] for e in expressions])
+        return _make_evaluator_factory(arg_count, len(constants), tuple(operands), results)(*constants, *functions)
 
     def make_step(self, e: Expr) -> Callable[..., ScalarValue]:
         """Return a function from the values of the operands of `e` to the present value of `e`, which is no `Arg` and no constant."""
@@ -440,12 +439,16 @@ class _KernelRun:
         if isinstance(e, RowLoad):
             return lambda: self.row_values[e.row_buffer, self.loop_index[e.axis]]
         if isinstance(e, Factor):
-            return lambda: self.factors[e.side][e.index]
+            side, index = e.side, e.index
+            return lambda: self.factors[side][index]
         if isinstance(e, TileElement):
             return lambda: self.load_tile_element(e)
         if isinstance(e, Position):
             return lambda: cast(self.evaluate_address(e.address, self.loop_index), e.dtype)
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
+        if self.kernel.accumulators[e.accumulator].row_axis < 0:
+            key, component = self.state_key(e.accumulator), e.component
+            return lambda: self.states[key][component]
         return lambda: self.states[self.state_key(e.accumulator)][e.component]
 
     def make_load(self, e: Load) -> Callable[..., ScalarValue]:

@@ -16,7 +16,7 @@ from .differences import Array, listed, numbers_of, slope
 from .library import Library
 from .programs import Program
 
-PROGRAMS = 80
+PROGRAMS = 40
 BATCH = 10
 CLOSE = 1e-7
 

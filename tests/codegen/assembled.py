@@ -30,7 +30,7 @@ def assembled(name: str, texts: Sequence[str], folder: Path, function: bytes = b
     error that names it.
     """
     for k, text in enumerate(texts):
-        (folder / f"{k:03}.ll").write_text(text)
+        (folder / f"{k:04}.ll").write_text(text)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = python("-m", "tests.codegen.assembled", name, str(folder), cwd=ROOT, env=environment, well=False)
     made = sorted(folder.glob("*.out"))

@@ -8,28 +8,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.processes import python
 
 TESTS = Path(__file__).resolve().parents[1]
-
-
-@pytest.mark.parametrize(
-    ("file", "names"),
-    [
-        ("test_plans.py", ""),
-        ("ops/test_matrix.py", "divide or gelu"),
-        ("tensor/test_elementwise_methods.py", ""),
-        ("tensor/test_complex.py", ""),
-        ("tensor/test_masks.py", ""),
-        ("tensor/test_repeated_indices.py", ""),
-        ("tensor/test_write_methods.py", ""),
-    ],
+FILES = (
+    "test_plans.py",
+    "ops/test_matrix.py",
+    *[f"tensor/test_{name}.py" for name in ("elementwise_methods", "complex", "masks", "repeated_indices", "write_methods")],
 )
-def test_values_agree_on_the_interpreter(file: str, names: str) -> None:
-    arguments = (str(TESTS / file), "-m", "values and not large", "-k", names)
+NAMES = "not test_matrix.py or divide or gelu"  # the other operations on matrices take long
+
+
+def test_values_agree_on_the_interpreter() -> None:
+    arguments = (*[str(TESTS / file) for file in FILES], "-m", "values and not large", "-k", NAMES)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["TENXOR_BACKEND"] = "interpreter"
-    process = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments, env=environment, cwd=TESTS.parent)
-    assert " passed" in process.stdout
+    options = ("-q", "-rp", "-p", "no:cacheprovider", "-p", "no:xdist")
+    process = python("-m", "pytest", *options, *arguments, env=environment, cwd=TESTS.parent, within=800)
+    for file in FILES:
+        assert f"PASSED tests/{file}::" in process.stdout, file

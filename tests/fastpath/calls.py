@@ -129,13 +129,18 @@ def operands(dtype: Any) -> dict[str, Any]:
     """Return the operands of the calls by name: a tensor, and values that may be combined with it."""
     values = np.arange(6).reshape(2, 3)
     x = tx.asarray(values).astype(dtype).realize()
-    found = {"x": x, "same": x, "other": (x + x).realize(), "turned": x.T, "row": x[0], "known": x[1, 1], "pending": x + x}
+    found = {"x": x, "same": x, "other": (x + x).realize(), "turned": x.T, "row": x[0], "known": x[1, 1]}
     found["mask"], found["rows"] = tx.asarray(values % 2 == 0).realize(), tx.asarray([True, True]).realize()
     found["matrix"] = tx.asarray(np.array([[2, 1], [1, 3]])).astype(dtype).realize()
     found["singular"], found["rows of numbers"] = (found["matrix"] * 0).realize(), found["matrix"][0]
     found["indices"] = tx.asarray(np.array([1, -2])).realize()
-    found["chosen"], found["pending indices"] = found["other"][found["mask"]].realize(), found["indices"] + 0
-    return {**found, "one": x[:1, :1], "empty": x[:, :0], "back": x[::-1, ::-1]}
+    found["chosen"] = found["other"][found["mask"]].realize()
+    return {**found, **pending_operands(found), "one": x[:1, :1], "empty": x[:, :0], "back": x[::-1, ::-1]}
+
+
+def pending_operands(its: dict[str, Any]) -> dict[str, Any]:
+    """Return new pending operands, which a call may compute."""
+    return {"pending": its["x"] + its["x"], "pending indices": its["indices"] + 0}
 
 
 def functions() -> dict[str, Callable[..., Any]]:

@@ -18,7 +18,7 @@ from tenxor.tensor import Tensor
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
 ROWS, COLUMNS = 160, 210  # much enough for it, in all dtypes
 DTYPES = ("float64", "float32", "int64", "int32", "complex128", "complex64")
-PROGRAMS, LINES = 60, 14
+PROGRAMS, LINES = 30, 14
 TIMES = 3  # the first are learnt from
 OF_ROWS = ("m5", "m6")  # masks
 VIEWS = ("whole", "turned", "reversed", "inner")

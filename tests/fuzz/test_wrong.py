@@ -14,7 +14,7 @@ import tenxor as tx
 
 from .wrong import Call, calls, complaint
 
-SEEDS = 12
+SEEDS = 6
 
 
 @pytest.fixture(autouse=True)
