@@ -32,6 +32,7 @@ from ..graph.spec import (
 )
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
+from ..runtime.pending_limits import count_pending
 from ..runtime.realize import realize
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
@@ -121,9 +122,15 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     computed for a result that takes more memory than its operands.
     """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
-    long_nodes = [node for node in nodes if node.buffer is None and node.graph_node_count > MAX_PENDING_NODES // 2 and not node.is_traced]
+    long_nodes = [node for node in nodes if node.buffer is None and not node.is_traced and _has_long_graph(node)]
     are_small = all([node.recipe.nbytes <= max(node.max_operand_nbytes, MAX_SMALL_BLOCK_BYTES) for node in long_nodes])
     return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
+
+
+def _has_long_graph(node: Node) -> bool:
+    """Return whether the pending node `node` has a long graph. Its bound is corrected first, so that equal programs are cut alike."""
+    max_nodes = MAX_PENDING_NODES // 2
+    return node.graph_node_count > max_nodes and count_pending(node) > max_nodes
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,8 +25,6 @@ from .realize import compute_lock, realize, realize_by_plan
 ownership = LazyModule("tenxor.graph.ownership")
 
 SMALL_RESULT_RATIO = 8  # a result this many times smaller than its operands is computed rather than kept pending
-# A graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much.
-MAX_RECOUNTED_NODES = MAX_PENDING_NODES * 3 // 4
 
 
 class NodeOwner(Protocol):
@@ -50,31 +48,24 @@ def cap_graph_size(node: Node) -> None:
     fast_path = upcalls.request()
     if fast_path is not None and fast_path.compute_one_of_several(node):
         return
-    signature = capture_signature([node])
-    if signature.pending_count > MAX_RECOUNTED_NODES:
-        last_nodes = _find_last_nodes(signature)
-        del signature  # the signature refers to the nodes, and owners are counted below
-        realize_by_plan(last_nodes)
-        if node.buffer is not None:
-            node.graph_node_count = 1
-            return
-        signature = capture_signature([node])
-    _recount([pending_node for pending_node in signature.nodes if pending_node.buffer is None])
-    del signature
-    if node.graph_node_count > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
-        realize(node)
+    if count_pending(node) > MAX_PENDING_NODES:
+        realize_by_plan(_find_last_nodes(capture_signature([node])))
+        if count_pending(node) > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
+            realize(node)
 
 
-def _recount(order: list[Node]) -> None:
-    """Set `graph_node_count` and `oldest_serial` of the nodes of a graph as if they had just been made in the order `order`.
+def count_pending(*roots: Node) -> int:
+    """Return the number of pending nodes in the graph of `roots`, pending nodes, and set their `graph_node_count` and `oldest_serial` as if they had just
+    been made.
 
-    `order` has the pending nodes of the graph in topological order, sources first. `graph_node_count` bounds the number of pending nodes
-    below a node, and limits the size of graphs. A shared node may be counted twice, so the bound may be too large. After the recount, new
-    nodes on top count exactly.
+    `graph_node_count` bounds the number of pending nodes below a node, and limits the size of graphs. The bound is too large where a
+    shared node was counted twice, or a part of the graph was computed meanwhile. After this function, new nodes on top count exactly.
     """
+    order = [pending_node for pending_node in capture_signature(roots).nodes if pending_node.buffer is None]
     first_number = next_serial() - len(order) + 1
     for position, node in enumerate(order):
         node.graph_node_count, node.oldest_serial = position + 1, first_number
+    return len(order)
 
 
 _last_nodes_of: BoundedCache[list[int]] = register(
@@ -103,15 +94,15 @@ def _find_narrow_nodes(order: list[Node]) -> set[Node]:
     narrow_nodes = find_nonexpanding(order, lambda node: node.recipe.nbytes)
     nearest_nodes: set[Node] = set()
     visited: set[Node] = set()
-    stack = order[-1:]
+    stack = list(order[-1].sources)
     while stack:
         node = stack.pop()
-        if node.buffer is None and node not in visited:
+        if type(node) is Node and node.buffer is None and node not in visited:
             visited.add(node)
             if node in narrow_nodes and node.op is not EMPTY:
                 nearest_nodes.add(node)
             else:
-                stack.extend(s for s in node.sources if type(s) is Node)
+                stack += node.sources
     return nearest_nodes
 
 
