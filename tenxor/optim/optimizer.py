@@ -317,7 +317,7 @@ def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
-    """Create the state tensor `name` of a parameter, filled with 0. It is in memory, so that the first update has the plan of all others."""
+    """Create the state tensor `name` of a parameter, filled with 0, in memory: so the first update has the plan of all others."""
     state[name] = tensor = zeros(like.shape, dtype=like.dtype.compute_dtype).realize()
     return tensor
 

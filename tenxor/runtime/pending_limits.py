@@ -55,8 +55,8 @@ def cap_graph_size(node: Node) -> None:
 
 
 def count_pending(*roots: Node) -> int:
-    """Return the number of pending nodes in the graph of `roots`, pending nodes, and set their `graph_node_count` and `oldest_serial` as if they had just
-    been made.
+    """Return the number of pending nodes in the graph of `roots`, pending nodes, and set the `graph_node_count` and `oldest_serial` of
+    each as if they had just been made.
 
     `graph_node_count` bounds the number of pending nodes below a node, and limits the size of graphs. The bound is too large where a
     shared node was counted twice, or a part of the graph was computed meanwhile. After this function, new nodes on top count exactly.
