@@ -23,8 +23,8 @@ from .rule_table import is_replayable
 from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
 from .tape import TapeNode, get_tape_node
 
-# Tape nodes visited before the pending cotangents are computed. Nodes are not counted, as a recorded pass makes more than a replayed one,
-# and equal passes should make equal graphs.
+# Tape nodes visited before the pending cotangents are computed. Graph nodes are not counted: a recorded pass makes more nodes than a
+# replayed pass, and equal passes should make equal graphs.
 MAX_UNCOMPUTED_VISITS = 2 * MAX_SEGMENT_NODES
 CotangentLists = dict[TapeNode, list[Cotangent]]  # the partial cotangents so far, by tape node
 CotangentCallback = Callable[[TapeNode, NodeView], NodeView]

@@ -85,8 +85,8 @@ def store_graph_record(root: Node) -> None:
     """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
 
     Do nothing if another thread holds the lock for computing, or while the graph is computed operation by operation (`NotCompiled`). A
-    graph without a size-generic signature gets its record at the second request: a record takes longer to build than a plan to run, and
-    the graph may never come again with these sizes.
+    graph without a size-generic signature gets a record at the second request: a record takes longer to build than a plan to run, and
+    these sizes may never come again.
     """
     if not try_acquire(compute_lock):
         return

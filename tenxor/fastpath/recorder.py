@@ -128,7 +128,7 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
 
 def _has_long_graph(node: Node) -> bool:
-    """Return whether the pending node `node` has a long graph. Its bound is corrected first, so that equal programs are cut alike."""
+    """Return whether the pending node `node` has a long graph, after a count: a bound would cut graphs of equal programs differently."""
     max_nodes = MAX_PENDING_NODES // 2
     return node.graph_node_count > max_nodes and count_pending(node) > max_nodes
 

@@ -3,7 +3,8 @@
 A node is inlined, and never stored, where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce
 disjoint parts; and the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
 (`match_contraction.py`), unless the rest of the kernel is elementwise work on the results, including a write into a part of a tensor.
-Long work is split into kernels of limited length, because compile time grows faster than length. The choice never changes a value.
+Long work, and work with many reductions, is split into kernels of limited length, because compile time grows faster than length. The
+choice never changes a value.
 """
 
 from __future__ import annotations

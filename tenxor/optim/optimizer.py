@@ -145,7 +145,7 @@ class Optimizer:
         gradients = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
         waiting, max_nodes = list(dict.fromkeys([node for node in gradients if node.buffer is None])), MAX_PENDING_NODES // 2
         if max([node.graph_node_count for node in waiting], default=0) > max_nodes and count_pending(*waiting) > max_nodes:
-            # Compute them together. Otherwise the graph of one update could exceed the bound on pending nodes and be computed on its own.
+            # Compute the gradients together: the graph of a single update could exceed the bound on pending nodes.
             realize(*waiting)
         del gradients, waiting  # reference counts decide whether a node's memory can be reused
         moves = []
@@ -317,9 +317,8 @@ def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
-    """Create the state tensor `name` of a parameter, filled with 0, in memory: so the first update has the plan of all others."""
-    state[name] = tensor = zeros(like.shape, dtype=like.dtype.compute_dtype).realize()
-    return tensor
+    """Create the state tensor `name` of a parameter, zeros in memory: the first update has the plan of later updates."""
+    return state.setdefault(name, zeros(like.shape, dtype=like.dtype.compute_dtype).realize())  # type: ignore[no-any-return]
 
 
 class SGD(Optimizer):

@@ -19,7 +19,7 @@ from ..errors import EVALUATION_ERRORS
 from ..graph.node import EMPTY, HELD_BYTES_ANY_RESULT, HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, next_serial
 from ..memory.block_pool import pool
 from ..ops import Op
-from .graph_signature import GraphSignature, capture_signature
+from .graph_signature import capture_signature
 from .realize import compute_lock, realize, realize_by_plan
 
 ownership = LazyModule("tenxor.graph.ownership")
@@ -38,8 +38,9 @@ def cap_graph_size(node: Node) -> None:
     """Compute a part of the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, or the whole graph if
     the fast path can.
 
-    The part is made of the nodes nearest to `node` that are no larger than their operands, so memory use does not grow. A node of a traced
-    function has no value, so its graph may have any length.
+    The part is made of the nodes nearest below `node` that are no larger than their operands, so memory use does not grow. The fast path
+    cuts at operands, too, so the graphs of a program are the same with and without it. A node of a traced function has no value, so its
+    graph may have any length.
     """
     if node.is_traced:
         return
@@ -49,7 +50,7 @@ def cap_graph_size(node: Node) -> None:
     if fast_path is not None and fast_path.compute_one_of_several(node):
         return
     if count_pending(node) > MAX_PENDING_NODES:
-        realize_by_plan(_find_last_nodes(capture_signature([node])))
+        realize_by_plan(_find_last_nodes(node))
         if count_pending(node) > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
             realize(node)
 
@@ -73,8 +74,9 @@ _last_nodes_of: BoundedCache[list[int]] = register(
 )(BoundedCache(1 << 8))
 
 
-def _find_last_nodes(signature: GraphSignature) -> list[Node]:
-    """Return the pending nodes of `signature` nearest to the last node and no larger than their operands. Their values cost no memory."""
+def _find_last_nodes(root: Node) -> list[Node]:
+    """Return the pending nodes nearest below `root` and no larger than their operands. Their values cost no memory."""
+    signature = capture_signature([root])
     key = signature.key, *[node.recipe.nbytes for node in signature.nodes if node.buffer is not None]
     positions = _last_nodes_of.get(key)
     if positions is None:
@@ -85,16 +87,17 @@ def _find_last_nodes(signature: GraphSignature) -> list[Node]:
 
 
 def _find_narrow_nodes(order: list[Node]) -> set[Node]:
-    """Return the nodes nearest to the last node of `order` that are no larger than their operands.
+    """Return the nodes nearest below the last node of `order` that are no larger than their operands.
 
-    `order` has the pending nodes of a graph in topological order. Where a node is too large, its sources are considered instead.
+    `order` has the pending nodes of a graph in topological order; it is empty if another thread has computed the graph. Where a node is too
+    large, its sources are considered instead.
     """
     from ..lowering.graph_facts import find_nonexpanding  # imports a part of the planner on first use
 
     narrow_nodes = find_nonexpanding(order, lambda node: node.recipe.nbytes)
     nearest_nodes: set[Node] = set()
     visited: set[Node] = set()
-    stack = list(order[-1].sources)
+    stack = [source for node in order[-1:] for source in node.sources]
     while stack:
         node = stack.pop()
         if type(node) is Node and node.buffer is None and node not in visited:
