@@ -47,6 +47,7 @@ from .template_builder import build_steps_template, build_tuple_template, build_
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
 host_call_recorder = LazyModule("tenxor.fastpath.host_call_recorder")  # imported with the first report of NumPy
+MAX_OPERAND_NODES = MAX_PENDING_NODES - 24  # pending nodes of an operand that leave room for those of a recorded call
 MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
 _first_dims: BoundedCache[tuple[int, ...]] = register(
     "first calls", "the dims of the first call with floats, which is not recorded, by call signature"
@@ -116,13 +117,17 @@ def wrap_recording(
 
 
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
-    """Compute the tensors of `arguments` with long pending graphs, and return whether there were any, and all are computed.
+    """Compute the tensors of `arguments` with long pending graphs. Return whether the generated code can make the result now.
 
     The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. Nothing is
-    computed for a result that takes more memory than its operands.
+    computed for a result that takes more memory than its operands, and nothing if the bounds on the nodes of the graphs were too large.
     """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
-    long_nodes = [node for node in nodes if node.buffer is None and not node.is_traced and _has_long_graph(node)]
+    nodes = [node for node in nodes if node.buffer is None and not node.is_traced]
+    full_nodes = [node for node in nodes if node.graph_node_count > MAX_OPERAND_NODES]
+    if full_nodes and all([count_pending(node) <= MAX_OPERAND_NODES for node in full_nodes]):
+        return True
+    long_nodes = [node for node in nodes if _has_long_graph(node)]
     are_small = all([node.recipe.nbytes <= max(node.max_operand_nbytes, MAX_SMALL_BLOCK_BYTES) for node in long_nodes])
     return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
 
