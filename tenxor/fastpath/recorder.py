@@ -124,18 +124,13 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     nodes = [node for node in nodes if node.buffer is None and not node.is_traced]
-    full_nodes = [node for node in nodes if node.graph_node_count > MAX_OPERAND_NODES]
-    if full_nodes and all([count_pending(node) <= MAX_OPERAND_NODES for node in full_nodes]):
+    is_full = any([node.graph_node_count > MAX_OPERAND_NODES for node in nodes])
+    counts = {node: count_pending(node) for node in nodes if node.graph_node_count > MAX_PENDING_NODES // 2}
+    if is_full and max(counts.values()) <= MAX_OPERAND_NODES:
         return True
-    long_nodes = [node for node in nodes if _has_long_graph(node)]
+    long_nodes = [node for node, count in counts.items() if count > MAX_PENDING_NODES // 2]
     are_small = all([node.recipe.nbytes <= max(node.max_operand_nbytes, MAX_SMALL_BLOCK_BYTES) for node in long_nodes])
     return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
-
-
-def _has_long_graph(node: Node) -> bool:
-    """Return whether the pending node `node` has a long graph, after a count: a bound would cut graphs of equal programs differently."""
-    max_nodes = MAX_PENDING_NODES // 2
-    return node.graph_node_count > max_nodes and count_pending(node) > max_nodes
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:

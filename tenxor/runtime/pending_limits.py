@@ -62,7 +62,10 @@ def count_pending(*roots: Node) -> int:
     `graph_node_count` bounds the number of pending nodes below a node, and limits the size of graphs. The bound is too large where a
     shared node was counted twice, or a part of the graph was computed meanwhile. After this function, new nodes on top count exactly.
     """
-    order = [pending_node for pending_node in capture_signature(roots).nodes if pending_node.buffer is None]
+    signature = capture_signature(roots)
+    if len(roots) == 1 and roots[0].graph_node_count == signature.pending_count:  # counted exactly
+        return signature.pending_count
+    order = [node for node in signature.nodes if node.buffer is None]
     first_number = next_serial() - len(order) + 1
     for position, node in enumerate(order):
         node.graph_node_count, node.oldest_serial = position + 1, first_number
