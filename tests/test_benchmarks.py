@@ -21,6 +21,7 @@ from benchmarks.peers import NumPy, Tenxor
 from benchmarks.sized import lines as sized_lines
 from benchmarks.sized import measure as sized
 from benchmarks.timing import TURN, Pace, side_by_side
+from benchmarks.training import first_steps, networks
 from benchmarks.workloads import TINY, Workload, workloads
 
 from .processes import python
@@ -293,3 +294,33 @@ def test_programs_of_first_results_run(capsys: pytest.CaptureFixture[str]) -> No
         for library, call in (("numpy", theirs), ("tenxor", ours)):
             exec(overhead._FIRST_PROGRAM.format(library=library, ready=ready, call=call), {})
             assert len([float(figure) for figure in capsys.readouterr().out.split()]) == 2
+
+
+class TestFirstStepsOfNetworks:
+    def test_losses_fall_and_all_forms_of_an_lstm_agree(self) -> None:
+        library = networks.Library.load("tenxor")
+        steps = {name: make(library, **networks.TINY[name]) for name, make in networks.NETWORKS.items()}
+        results = {name: [step() for _ in range(3)] for name, step in steps.items()}
+        assert all(row == sorted(row, reverse=True) and row[2] < row[0] for name, row in results.items() if "training" in name)
+        assert all(len(set(row)) == 1 for name, row in results.items() if "training" not in name)
+        layer, *others = [row for name, row in results.items() if "LSTM" in name and "training" in name]
+        assert len(others) == 2 and all(row == pytest.approx(layer, rel=1e-5) for row in others)
+
+    def test_disk_process_follows_the_cold_one_in_the_same_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        folders: list[list[str]] = []
+
+        def figures(codes: dict[str, Any], rounds: int) -> dict[str, list[float]]:
+            folders.append([env["TENXOR_CACHE_DIR"] for name, (_, env) in codes.items() if name != "torch"])
+            return {name: [9.0, 0.1 * (k + 1), 0.01, 0.001 * len(folders)] for k, name in enumerate(codes)}
+
+        monkeypatch.setattr(first_steps, "process_figures", figures)
+        measured = first_steps.measure("LSTM layer", 3, None)
+        assert len({folder for (folder, _) in folders}) == 3 and all(cold == disk for cold, disk in folders)
+        assert measured["cold"] == [0.1, 0.01, 0.002] and measured["disk"][0] == 0.2
+        cells = first_steps.row_of("LSTM layer", {"cold": [0.2, 0.01, 0.002], "torch": [0.1, 0.01, 0.001]})
+        assert cells[1:4] == ["200 ms (0.50)", "10 ms (1.00)", "2 ms (0.50)"] and cells[4:] == ["100 ms", "10 ms", "1 ms"]
+
+    def test_process_prints_three_figures(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        monkeypatch.setitem(networks.NETWORKS, "LSTM layer", partial(networks.NETWORKS["LSTM layer"], **networks.TINY["LSTM layer"]))
+        first_steps.print_steps("tenxor", "LSTM layer")
+        assert len([float(figure) for figure in capsys.readouterr().out.split()]) == 3

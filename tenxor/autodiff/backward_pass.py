@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from .._utils import upcalls
-from ..graph.node import MAX_PENDING_NODES, Node, next_serial
+from ..graph.node import Node
 from ..ops import Op
 from ..runtime.plan_tracing import SymbolicSizes
 from ..runtime.realize import realize
@@ -23,7 +23,9 @@ from .rule_table import is_replayable
 from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
 from .tape import TapeNode, get_tape_node
 
-MAX_UNCOMPUTED_NODES = 4 * MAX_PENDING_NODES  # nodes created before the pending cotangents are computed
+# Tape nodes visited before the pending cotangents are computed. Graph nodes are not counted: a recorded pass makes more nodes than a
+# replayed pass, and equal passes should make equal graphs.
+MAX_UNCOMPUTED_VISITS = 2 * MAX_SEGMENT_NODES
 CotangentLists = dict[TapeNode, list[Cotangent]]  # the partial cotangents so far, by tape node
 CotangentCallback = Callable[[TapeNode, NodeView], NodeView]
 VisitedCallback = Callable[[Sequence[TapeNode]], None]
@@ -51,7 +53,7 @@ def run_backward_pass(
         uncomputed.append(g.node)
         return on_cotangent(tape_node, g)
 
-    computed = next_serial()
+    visited_count = 0  # tape nodes visited since the last computation
     for segment in _split_segments(graph):
         if len(segment) > 1:
             _visit_segment(segment, cotangent_lists, graph, wanted, note_cotangent)
@@ -63,9 +65,10 @@ def run_backward_pass(
             for tape_node in segment:
                 graph.result_nodes.pop(tape_node, None)
         on_visited(segment)
-        if next_serial() - computed > MAX_UNCOMPUTED_NODES:
+        visited_count += len(segment)
+        if visited_count >= MAX_UNCOMPUTED_VISITS:
             _compute_pending(cotangent_lists, uncomputed)
-            computed = next_serial()
+            visited_count = 0
 
 
 def _compute_pending(cotangent_lists: CotangentLists, uncomputed: list[Node]) -> None:

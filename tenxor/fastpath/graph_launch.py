@@ -32,7 +32,7 @@ from ..runtime.generic_plans import find_with_symbolic_dims
 from ..runtime.graph_signature import GraphSignature, capture_signature
 from ..runtime.kernel_call import SingleKernelCall
 from ..runtime.plan_execution import Plan, PlanStep
-from ..runtime.realize import compute_lock, get_plan
+from ..runtime.realize import compute_lock, get_plan, has_cached_plan
 from ..runtime.unfused_nodes import find_reordered_ids
 from ..symbolic.symint import IntOrSymInt
 from ..target import Target
@@ -85,12 +85,16 @@ def store_graph_record(root: Node) -> None:
     """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
 
     The record is empty if the graph cannot be run by a record. Do nothing if another thread holds the lock for computing, or while the
-    graph is computed operation by operation (`NotCompiled`). Do nothing, either, if nodes of the graph were computed meanwhile.
+    graph is computed operation by operation (`NotCompiled`). Do nothing, either, if nodes of the graph were computed meanwhile. A graph
+    without a size-generic signature gets a record at the second request: a record takes longer to build than a plan to run, and these
+    sizes may never come again.
     """
     if not try_acquire(compute_lock):
         return
     try:
         signature = capture_signature([root])
+        if not has_cached_plan(signature.key) and get_size_generic_functions().compute_graph_signature(graph_records, root) is None:
+            return
         try:
             plan = get_plan(signature, may_defer=True)
         except NotCompiled:

@@ -32,6 +32,7 @@ from ..graph.spec import (
 )
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
+from ..runtime.pending_limits import count_pending
 from ..runtime.realize import realize
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
@@ -46,6 +47,7 @@ from .template_builder import build_steps_template, build_tuple_template, build_
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
 host_call_recorder = LazyModule("tenxor.fastpath.host_call_recorder")  # imported with the first report of NumPy
+MAX_OPERAND_NODES = MAX_PENDING_NODES - 24  # pending nodes of an operand that leave room for those of a recorded call
 MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
 _first_dims: BoundedCache[tuple[int, ...]] = register(
     "first calls", "the dims of the first call with floats, which is not recorded, by call signature"
@@ -118,14 +120,19 @@ def wrap_recording(
 
 
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
-    """Compute the tensors of `arguments` with long pending graphs. Return True if at least one graph was long, and every such graph is in
-    memory now.
+    """Compute the tensors of `arguments` with long pending graphs. Return whether the generated code can make the result now.
 
     The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. If one of
-    these tensors is large, and larger than every operand of its graph, nothing is computed and False is returned.
+    the long graphs has a large result, larger than every operand, nothing is computed and False is returned. Nothing is computed either,
+    and True is returned, if an exact count shows that the graphs are short enough.
     """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
-    long_nodes = [node for node in nodes if node.buffer is None and node.graph_node_count > MAX_PENDING_NODES // 2 and not node.is_traced]
+    nodes = [node for node in nodes if node.buffer is None and not node.is_traced]
+    is_full = any([node.graph_node_count > MAX_OPERAND_NODES for node in nodes])
+    counts = {node: count_pending(node) for node in nodes if node.graph_node_count > MAX_PENDING_NODES // 2}
+    if is_full and max(counts.values()) <= MAX_OPERAND_NODES:
+        return True
+    long_nodes = [node for node, count in counts.items() if count > MAX_PENDING_NODES // 2]
     are_small = all([node.recipe.nbytes <= max(node.max_operand_nbytes, MAX_SMALL_BLOCK_BYTES) for node in long_nodes])
     return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
 

@@ -3,7 +3,8 @@
 A node is inlined, and never stored, where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce
 disjoint parts; and the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
 (`match_contraction.py`), unless the rest of the kernel is elementwise work on the results, including a write into a part of a tensor.
-Long work is split into kernels of limited length, because compile time grows faster than length. The choice never changes a value.
+Long work, and work with many reductions, is split into kernels of limited length, because compile time grows faster than length. The
+choice never changes a value.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
     order, kernels = graph.order, set(stored)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     distinct_reads: set[tuple[Node, _Read]] = set()
-    length_limit, repetition_limit = _LengthLimit(graph), _RepetitionLimit(graph)
+    length_limit, repetition_limit, reduction_limit = _LengthLimit(graph), _RepetitionLimit(graph), _ReductionLimit(graph)
     non_product_operands: set[Node] = set()  # nodes read by more than parts of likely contractions
     loops_around: dict[Node, int] = {}  # the number of loops around the reductions that a node is part of
     nested_kernels: set[Node] = set()
@@ -204,11 +205,17 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
     for node in reversed(order):
         facts = _NodeFacts(graph.weights[node], graph.costs[node], node in graph.constants, node not in non_product_operands)
         is_kernel = node in kernels or _is_scanned(node, reads[node]) or not _is_inlined(node, reads[node], graph, facts)
-        if is_kernel or length_limit.must_end(node, reads[node], facts) or repetition_limit.must_end(node, reads[node]):
+        if (
+            is_kernel
+            or length_limit.must_end(node, reads[node], facts)
+            or repetition_limit.must_end(node, reads[node])
+            or reduction_limit.must_end(node, reads[node])
+        ):
             kernels.add(node)
             reads[node] = [_Read(node, graph.get_root_map(node))]
             loops_around.pop(node, None)
         length_limit.add_node(node, reads[node])
+        reduction_limit.add_node(node, reads[node])
         repetition_limit.add_node(node, node in kernels, reads[node])
         if (node in kernels or node in non_product_operands) and not _has_contraction_sizes(node):
             non_product_operands.update(source for source in node.sources if type(source) is Node)
@@ -359,6 +366,29 @@ class _RepetitionLimit:
     def _count_repeated(self, node: Node) -> int:
         """Return how many additions of an element of `node` are repeated: its cost in every pass but one."""
         return node.op.cost * max(len(self.passes.get(node, ())) - 1, 0) if isinstance(node.op, Op) else 0
+
+
+class _ReductionLimit:
+    """A limit on the reductions in a kernel, for the nodes of `graph` and the limits of the target.
+
+    A full kernel ends at the next elementwise node with a reduction below that is no larger than the kernel's result. So a sum of many
+    reductions becomes several kernels, which are mostly equal, and are compiled once.
+    """
+
+    def __init__(self, graph: GraphFacts) -> None:
+        self.reduction_readers, self.max_reductions = graph.reduction_readers, graph.fusing.max_reductions
+        self.reduction_counts: Counter[Node] = Counter()  # reductions in each kernel so far
+
+    def must_end(self, node: Node, reads: Sequence[_Read]) -> bool:
+        """Return whether `node` becomes a kernel because a kernel of `reads`, the reads of the node, is full."""
+        return node in self.reduction_readers and any(
+            [self.reduction_counts[read.kernel] >= self.max_reductions and node.size <= read.kernel.size for read in reads]
+        )
+
+    def add_node(self, node: Node, reads: Sequence[_Read]) -> None:
+        """Count `node` in the kernels of `reads`, the reads of the node, if it is a reduction."""
+        if isinstance(node.op, Reduction):
+            self.reduction_counts.update({read.kernel for read in reads})
 
 
 def _keeps_bits(node: Node, index_map: Layout) -> bool:

@@ -29,6 +29,7 @@ from ..graph.storage import Storage
 from ..ops import Op, make_custom_op
 from ..ops.expr import Arg, Expr, call
 from ..ops.vjp_formulas import conj
+from ..runtime.pending_limits import count_pending
 from ..runtime.realize import realize
 from ..tensor import Tensor
 
@@ -137,11 +138,12 @@ class Optimizer:
         """Update the parameters that have a gradient, in place, and compute the new values now. Other parameters stay."""
         self.steps += 1
         watches = [get_handler(t.storage) for t in self.parameters]
-        waiting = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
-        if max([node.graph_node_count for node in waiting], default=0) > MAX_PENDING_NODES // 2:
-            # Compute them together. Otherwise the graph of one update could exceed the bound on pending nodes and be computed on its own.
+        gradients = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
+        waiting, max_nodes = list(dict.fromkeys([node for node in gradients if node.buffer is None])), MAX_PENDING_NODES // 2
+        if max([node.graph_node_count for node in waiting], default=0) > max_nodes and count_pending(*waiting) > max_nodes:
+            # Compute the gradients together: the graph of a single update could exceed the bound on pending nodes.
             realize(*waiting)
-        del waiting  # reference counts decide whether a node's memory can be reused
+        del gradients, waiting  # reference counts decide whether a node's memory can be reused
         moves = []
         for k, (t, group) in enumerate([(t, settings) for settings in self.groups for t in settings["params"]]):
             watch = watches[k]
@@ -310,9 +312,10 @@ def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
-    """Add the state tensor `name` of the parameter `like`, filled with 0, to the dict `state`, and return the tensor."""
-    state[name] = tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
-    return tensor
+    """Add the state tensor `name` of the parameter `like` to the dict `state`, and return it: zeros in memory, so that the first update has
+    the plan of later updates.
+    """
+    return state.setdefault(name, zeros(like.shape, dtype=like.dtype.compute_dtype).realize())  # type: ignore[no-any-return]
 
 
 class SGD(Optimizer):

@@ -31,7 +31,6 @@ from .shipped_generic_plans import ShippedPlan
 planner, plan_tracing = LazyModule("tenxor.runtime.planner"), LazyModule("tenxor.runtime.plan_tracing")
 MAX_STRUCTURES = 1024
 MAX_GENERIC_PLANS = 48  # generic plans for one structure
-MAX_QUICK_NODES = 32  # pending nodes, up to which extracting the structure is faster than reading a file
 
 
 # For each step: the shape and bytes of the result, and the `KernelArguments` of the kernel without scalars and tables.
@@ -83,10 +82,9 @@ def find_or_make_plan(signature: GraphSignature) -> Plan:
 def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
     """Return the plan for `signature` from a generic plan in memory; None on a miss.
 
-    A graph of more than `MAX_QUICK_NODES` pending nodes is a miss. `realize.get_plan` calls this function first: for a small graph, a read
-    of the exact plan from disk takes longer.
+    `realize.get_plan` calls this function first: a read of the exact plan from disk takes longer.
     """
-    structure_and_dims = split_structure(signature) if _caches and signature.pending_count <= MAX_QUICK_NODES else None
+    structure_and_dims = split_structure(signature) if _caches else None
     cache = None if structure_and_dims is None else _caches.get(structure_and_dims[0])
     if structure_and_dims is None or cache is None or cache.target is not backend().target:
         return None
@@ -224,14 +222,16 @@ _caches: BoundedCache[_TargetCache] = register("generic plans", "the generic pla
 def split_structure(signature: GraphSignature) -> tuple[object, tuple[int, ...]] | None:
     """Split `signature` into a structure, as a cache key, and the distinct dims except 0 and 1, in the order of their first occurrence.
 
-    The key also tells which dims are equal, 0 or 1. Return None if a layout has offset tables.
+    The key also tells which dims are equal, 0 or 1. Return None if a layout has offset tables. The result is kept in `signature`.
     """
-    dims: list[int] = []
-    structure = extract_structure(signature, dims)
-    if structure is None:
-        return None
-    equalities, distinct_dims = group_equal_dims(dims)
-    return (structure, equalities), distinct_dims
+    if signature.structure_and_dims is None:
+        dims: list[int] = []
+        structure = extract_structure(signature, dims)
+        if structure is None:
+            return None
+        equalities, distinct_dims = group_equal_dims(dims)
+        signature.structure_and_dims = (structure, equalities), distinct_dims
+    return signature.structure_and_dims
 
 
 def extract_structure(signature: GraphSignature, dims: list[int]) -> object | None:

@@ -40,10 +40,10 @@ class GraphSignature:
     keys have the same plan. `root_slots` are the numbers of the requested nodes, indices into `nodes`. `nodes`, `scalars` and `offsets` are
     the arguments of the plan. `scalars` has the Python numbers read by the pending nodes, with repetitions (`iter_scalars`). `offsets` has
     the offsets of the pending nodes, in elements, node by node, and a 0 at the end. `pending_count` is the number of pending nodes at the
-    time of the capture.
+    time of the capture. `structure_and_dims` is the result of `generic_plans.split_structure`, None before the first request.
     """
 
-    __slots__ = ("key", "nodes", "offsets", "pending_count", "root_slots", "scalars")
+    __slots__ = ("key", "nodes", "offsets", "pending_count", "root_slots", "scalars", "structure_and_dims")
 
     def __init__(
         self, key: object, root_slots: list[int], nodes: list[Node], scalars: list[Scalar], offsets: list[int], pending_count: int
@@ -54,6 +54,7 @@ class GraphSignature:
         self.scalars = scalars
         self.offsets = offsets
         self.pending_count = pending_count
+        self.structure_and_dims: tuple[object, tuple[int, ...]] | None = None
 
     def snapshot(self) -> GraphSignature | None:
         """Return a snapshot: a signature of the same graph with new pending nodes without other owners.

@@ -19,14 +19,12 @@ from ..errors import EVALUATION_ERRORS
 from ..graph.node import EMPTY, HELD_BYTES_ANY_RESULT, HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, next_serial
 from ..memory.block_pool import pool
 from ..ops import Op
-from .graph_signature import GraphSignature, capture_signature
+from .graph_signature import capture_signature
 from .realize import compute_lock, realize, realize_by_plan
 
 ownership = LazyModule("tenxor.graph.ownership")
 
 SMALL_RESULT_RATIO = 8  # a result this many times smaller than its operands is computed rather than kept pending
-# A graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much.
-MAX_RECOUNTED_NODES = MAX_PENDING_NODES * 3 // 4
 
 
 class NodeOwner(Protocol):
@@ -39,40 +37,37 @@ class NodeOwner(Protocol):
 def cap_graph_size(node: Node) -> None:
     """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
-    The whole graph is computed if the fast path can, or if no part makes the graph short enough. The part consists of the nearest nodes
-    with no more memory than their operands, so memory use does not grow. If the exact count of nodes is small enough, only the counts are
-    corrected. A node of a traced function has no value, so its graph may have any length.
+    The part consists of the nearest nodes below `node` with no more memory than their operands, so memory use does not grow. The fast path
+    cuts at operands, too, so the graphs of a program are the same with and without it. The whole graph is computed if the fast path can,
+    or if no part makes the graph short enough. If the exact count of nodes is small enough, only the counts are corrected. A node of a
+    traced function has no value, so its graph may have any length.
     """
     if node.is_traced:
         return
     fast_path = upcalls.request()
     if fast_path is not None and fast_path.compute_one_of_several(node):
         return
-    signature = capture_signature([node])
-    if signature.pending_count > MAX_RECOUNTED_NODES:
-        cut_nodes = _find_cut(signature)
-        del signature  # the signature refers to the nodes, and owners are counted below
-        realize_by_plan(cut_nodes)
-        if node.buffer is not None:
-            node.graph_node_count = 1
-            return
-        signature = capture_signature([node])
-    _recount([pending_node for pending_node in signature.nodes if pending_node.buffer is None])
-    del signature
-    if node.graph_node_count > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
-        realize(node)
+    if count_pending(node) > MAX_PENDING_NODES:
+        realize_by_plan(_find_cut(node))
+        if count_pending(node) > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
+            realize(node)
 
 
-def _recount(order: list[Node]) -> None:
-    """Set `graph_node_count` and `oldest_serial` of the nodes of a graph as if they had just been made in the order `order`.
+def count_pending(*roots: Node) -> int:
+    """Return the number of pending nodes in the graph of `roots`, pending nodes, and set the `graph_node_count` and `oldest_serial` of
+    each as if they had just been made.
 
-    `order` has the pending nodes of the graph in topological order, sources first. `graph_node_count` bounds the number of pending nodes
-    below a node, and limits the size of graphs. A shared node may be counted twice, so the bound may be too large. After the recount, new
-    nodes on top count exactly.
+    `graph_node_count` bounds the number of pending nodes below a node, and limits the size of graphs. The bound is too large where a
+    shared node was counted twice, or a part of the graph was computed meanwhile. After this function, new nodes on top count exactly.
     """
+    signature = capture_signature(roots)
+    if len(roots) == 1 and roots[0].graph_node_count == signature.pending_count:  # counted exactly
+        return signature.pending_count
+    order = [node for node in signature.nodes if node.buffer is None]
     first_number = next_serial() - len(order) + 1
     for position, node in enumerate(order):
         node.graph_node_count, node.oldest_serial = position + 1, first_number
+    return len(order)
 
 
 _last_nodes_of: BoundedCache[list[int]] = register(
@@ -80,12 +75,13 @@ _last_nodes_of: BoundedCache[list[int]] = register(
 )(BoundedCache(1 << 8))
 
 
-def _find_cut(signature: GraphSignature) -> list[Node]:
-    """Return the pending nodes to compute now, so that the graph of the last node becomes shorter without additional memory.
+def _find_cut(root: Node) -> list[Node]:
+    """Return the pending nodes to compute now, so that the graph of `root` becomes shorter without additional memory.
 
-    Each path down from the last node of `signature` is cut at its first node with no more memory than the operands need
-    (`find_nonexpanding`). The result is cached by the signature and the sizes of the operands in memory.
+    Each path down from `root` is cut at its first node with no more memory than the operands need (`find_nonexpanding`). The result is
+    cached by the signature and the sizes of the operands in memory.
     """
+    signature = capture_signature([root])
     key = signature.key, *[node.recipe.nbytes for node in signature.nodes if node.buffer is not None]
     positions = _last_nodes_of.get(key)
     if positions is None:
@@ -98,22 +94,22 @@ def _find_cut(signature: GraphSignature) -> list[Node]:
 def _find_narrow_nodes(order: list[Node]) -> set[Node]:
     """Return, on each path down from the last node of `order`, the first node with no more memory than the operands need.
 
-    `order` has the pending nodes of a graph in topological order, sources first.
+    `order` has the pending nodes of a graph in topological order, sources first; it is empty if another thread has computed the graph.
     """
     from ..lowering.graph_facts import find_nonexpanding  # imports a part of the planner on first use
 
     narrow_nodes = find_nonexpanding(order, lambda node: node.recipe.nbytes)
     nearest_nodes: set[Node] = set()
     visited: set[Node] = set()
-    stack = order[-1:]
+    stack = [source for node in order[-1:] for source in node.sources]
     while stack:
         node = stack.pop()
-        if node.buffer is None and node not in visited:
+        if type(node) is Node and node.buffer is None and node not in visited:
             visited.add(node)
             if node in narrow_nodes and node.op is not EMPTY:
                 nearest_nodes.add(node)
             else:
-                stack.extend(s for s in node.sources if type(s) is Node)
+                stack += node.sources
     return nearest_nodes
 
 

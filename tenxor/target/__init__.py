@@ -130,6 +130,7 @@ class Fusing(NamedTuple):
     max_constant_operations: int = 2  # operations in a constant that is faster to compute than to load
     max_repeated_for_reads: int = 64  # additions that may be repeated for several reads in one kernel
     max_repeated_in_passes: int = 32  # additions per element that the passes of one kernel may repeat together
+    max_reductions: int = 8  # reductions in one kernel, each with loops of its own: LLVM takes 0.1 s for these, 2 s for 50
     min_shared_results: int = 16  # results below which threads cannot share a reduction
     min_shared_elements: int = 1 << 18  # elements read, about the work that is worth sharing among threads
     # Additions in an expanded kernel: in one of twice the length, each takes LLVM up to 1.5 times as long

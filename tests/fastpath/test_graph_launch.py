@@ -302,3 +302,17 @@ def test_graphs_of_many_kernels_run_by_a_launch_record(steps: int, planned: list
     for _ in range(steps):
         expected = np.cumsum(expected) + WHOLE[:201]
     assert total.tolist() == expected.tolist() and not planned
+
+
+def test_large_graph_gets_a_launch_record_at_the_second_request() -> None:
+    """Its signature has no room for the sizes, so a record serves these sizes alone. They may never come again."""
+
+    def count_records(size: int) -> int:
+        before, x = len(graph_launch.graph_records), tx.asarray(X[:size]).realize()
+        for k in range(60):
+            x = tx.sin(x) * 0.5 if k % 2 else x + 1.25
+        x.realize()
+        return len(graph_launch.graph_records) - before
+
+    size = 20_000
+    assert [count_records(size), count_records(size), count_records(size), count_records(size + 1)] == [0, 1, 0, 0]

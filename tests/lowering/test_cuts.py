@@ -147,3 +147,30 @@ def test_cutting_kernels_changes_no_bit(dtype: object, end: str, monkeypatch: py
         results.append((count, np.asarray(result).tobytes()))
     assert results[0][0] < results[1][0] < results[2][0]
     assert results[0][1] == results[1][1] == results[2][1]
+
+
+def add_sums(count: int) -> Tensor:
+    """Return a sum of column sums of different matrices, as of the gradients of a bias."""
+    rng = np.random.default_rng(1)
+    matrices = [tx.asarray(rng.normal(size=(5, 30))).realize() for _ in range(count)]
+    total = matrices[0].sum(axis=0)
+    for matrix in matrices[1:]:
+        total = total + matrix.sum(axis=0)
+    return total
+
+
+def test_reductions_of_a_kernel_are_limited_and_full_kernels_are_equal() -> None:
+    most = Fusing().max_reductions
+    kernels = kernels_of(add_sums(6 * most))
+    assert len(kernels) == 6 and len(set(kernels)) <= 2
+    assert len(kernels_of(add_sums(most))) == 1
+
+
+def test_limit_of_reductions_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for limit in (1 << 30, 3, 1):
+        tune(monkeypatch, fusing={"max_reductions": limit})
+        total = add_sums(12)
+        results.append((len(kernels_of(total)), np.asarray(total).tobytes()))
+    assert results[0][0] < results[1][0] < results[2][0]
+    assert results[0][1] == results[1][1] == results[2][1]

@@ -126,7 +126,8 @@ def _emit_build_segment_key(f: FunctionBuilder) -> None:
 
         f.emit_if(~is_visited(f, tape_node), add_outer)
         put_word(load_node_number(f, tape_node))
-        put_word(load_recipe_number(f, f.get_slot(tape_node, "TapeNode.recipe")))
+        recipe = f.get_slot(tape_node, "TapeNode.recipe")  # an equal call of a function has another recipe, with the same data recipe
+        put_word(load_recipe_number(f, f.first_non_null(f.get_slot(recipe, "Recipe._data_recipe"), recipe)))
 
     def put_residual(residual: Value) -> None:
         tape_node = f.call("get_tape_node", POINTER, [residual])
