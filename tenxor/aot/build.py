@@ -23,11 +23,8 @@ from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
 from ..errors import TenxorError
 from ..fastpath import disabled, get_object_table
 from ..fastpath.install import link_code
-from ..fastpath.launch_records import build_node_signature
-from ..graph.node import Node, Scalar
-from ..graph.reduced_sources import find_summed_product
+from ..graph.node import Node
 from ..layout import Layout
-from ..memory.buffer import META_BUFFER
 from ..ops import OPS
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
@@ -38,7 +35,7 @@ from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
 from ..runtime.realize import evict_plans
 from ..runtime.shipped_generic_plans import SHIPPED_NAMESPACE, ShippedPlan, serialize_generic_plans
-from ..runtime.unfused_nodes import order_unfused_nodes
+from ..runtime.unfused_plans import list_parts
 from ..symbolic.guards import guards_hold
 from ..target import Caches
 
@@ -172,16 +169,9 @@ class _PlanCollection:
 
 
 def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
-    """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts.
-
-    The operands of each are in memory. Yield nothing for a tensor that is not computed in parts.
-    """
-    unfused = order_unfused_nodes([root], lambda recipe: True)
-    for node in (*unfused, root) if unfused else ():
-        product = find_summed_product(node)
-        sources = (product or node).sources
-        operands = [s if type(s) is Scalar else Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in sources]  # type: ignore[union-attr, arg-type]
-        yield build_node_signature(node.recipe, None if product is None else product.recipe, operands, (product or node).offsets)[0]
+    """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts, apart from the whole."""
+    parts = list_parts(capture_in_python([root]))
+    yield from (part.signature for part in parts if len(parts) > 1)
 
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:

@@ -21,7 +21,7 @@ from ..graph.node import Recipe
 from ..layout import Layout
 from ..symbolic.guards import GuardedCache, guards_hold
 from ..target import Target
-from . import plan_disk_cache, shipped_generic_plans, shipped_op_plans
+from . import plan_disk_cache, shipped_generic_plans
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall
 from .plan_execution import Plan, PlanStep
@@ -104,7 +104,7 @@ def get_exact_plan(signature: GraphSignature) -> Plan:
 
 def _make_exact_plan(signature: GraphSignature) -> Plan:
     """Return a new plan for the exact dims of `signature`: a shipped plan of a single operation, or a plan made by the planner."""
-    plan: Plan = _find_shipped_op_plan(signature) or planner.make_plan(signature)
+    plan: Plan = plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) or planner.make_plan(signature)
     return plan
 
 
@@ -161,12 +161,7 @@ def find_shipped_plan(signature: GraphSignature) -> Plan | None:
     Nothing is traced.
     """
     match = find_generic_plan(signature, may_trace=False)
-    return _find_shipped_op_plan(signature) if match is None else match[0].instantiate(match[1])
-
-
-def _find_shipped_op_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan of a single operation by a shipped kernel, perhaps for rows; None on a miss, and if shipped plans are disabled."""
-    return shipped_op_plans.find_shipped_op_plan(signature, by_rows=True) if plan_disk_cache.can_use_shipped_plans() else None
+    return plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) if match is None else match[0].instantiate(match[1])
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:

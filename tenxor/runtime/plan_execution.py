@@ -27,6 +27,8 @@ from ..target import Target
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from .unfused_plans import Deferral
+
     class SlotContent(Protocol):
         """The content of a slot: a node of the signature, or a `BufferSlot`."""
 
@@ -175,6 +177,7 @@ class Plan:
     """
 
     __slots__ = (
+        "deferral",
         "expensive_slots",
         "cheap_to_store_slots",
         "inlined_slots",
@@ -206,6 +209,7 @@ class Plan:
         )
         self.watched_slots, self.watched_read_counts = watched_slots, watched_read_counts
         self.step_bytecode: StepBytecode | None = None
+        self.deferral: Deferral | None = None
 
     def is_worth_storing(self, node: Node) -> bool:
         """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan: `node` has at most

@@ -12,7 +12,7 @@ import tenxor as tx
 from tenxor.fastpath import disabled
 from tenxor.graph.node import Node, Recipe
 from tenxor.runtime.realize import realize
-from tenxor.runtime.unfused_nodes import Deferral, defer_plan, order_unfused_nodes
+from tenxor.runtime.unfused_plans import Deferral, defer_plan, order_unfused_nodes
 from tests.fuzz.same_bits import choosing_fusion
 
 RNG = np.random.default_rng(5)
@@ -136,7 +136,7 @@ def test_deferred_graph_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None
         return nodes
 
     module = sys.modules["tenxor.runtime.realize"]
-    monkeypatch.setattr(module.unfused_nodes, "order_unfused_nodes", order, raising=False)
+    monkeypatch.setattr(module.unfused_plans, "order_unfused_nodes", order, raising=False)
     monkeypatch.setattr(module.plan_disk_cache, "can_use_shipped_plans", lambda: True, raising=False)
     monkeypatch.setattr(module.plan_disk_cache, "find_plan", lambda signature: None, raising=False)
     monkeypatch.setattr(module, "find_shipped_plan", lambda signature: None)

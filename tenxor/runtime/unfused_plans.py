@@ -1,0 +1,325 @@
+"""Plans of single operations, which compute a graph one node after the other by prebuilt kernels, until a plan for the whole is due.
+
+Each operation rounds its result once, fused or not, so the values are the same to the bit. A graph with a reduction that would add in
+another order by itself is planned as a whole. The sum of a product is always a single kernel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from types import NoneType
+
+from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
+from .._utils.records import NamedTuple
+from ..codegen import backend
+from ..graph.node import EMPTY, POSITION, Node, Scan, is_read_from_memory, is_store
+from ..graph.reduced_sources import find_summed_product, has_memory_order
+from ..layout import Layout
+from ..memory.buffer import META_BUFFER
+from ..ops import OPS, Op
+from ..ops.reductions import REDUCTIONS, Reduction
+from ..rewrite.blockwise_op import MAX_UNBLOCKED_BYTES
+from ..target import Fusing
+from .graph_signature import GraphSignature, capture_in_python
+from .kernel_call import SingleKernelCall
+from .operand_axes import is_plain_matrix_product
+from .plan_execution import Plan, PlanStep
+from .plan_memory import SlotRoles, assemble_plan
+from .shipped_op_plans import MAX_RESULT_BYTES
+
+MAX_UNFUSED_NODES = 1 << 10
+MAX_PREPAID_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as some runs
+MIN_CONTRACTION_RESULTS = 4  # results of the smallest contraction (`match_contraction.MIN_CONTRACTION_SIZES`)
+# A plan saves the time of each operation and of the temporary result. A plan costs the time of the planner and of the compiler, and once in
+# a process the load of the compiler.
+OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 10
+PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 12_000_000, 16, 60_000_000
+SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
+_spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
+    BoundedCache(1 << 12)
+)
+
+
+def list_unfused_nodes(roots: Sequence[Node]) -> list[Node]:
+    """Return the pending nodes to compute one by one, in order, with `roots` among them.
+
+    The list is empty if the graph must be planned as a whole: a node cannot be computed by itself (`_is_standalone`), or a reduction would
+    add in another order by itself.
+    """
+    order, visited = list[Node](), set[Node]()
+    stack = [(root, False) for root in reversed(roots)]
+    exponentials = list[Node]()
+    while stack:
+        node, is_last_visit = stack.pop()
+        if is_last_visit:
+            order.append(node)
+            continue
+        if node in visited or node.buffer is not None:
+            continue
+        visited.add(node)
+        reader = find_summed_product(node) or node
+        if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader):
+            return []
+        if node.op is EXP and node.recipe.nbytes > MAX_UNBLOCKED_BYTES:
+            exponentials.append(node)
+        stack.append((node, True))
+        stack += [(source, False) for source in reader.sources if type(source) is Node]
+    return [] if any(map(_reads_product, exponentials)) else order  # may be attention, rewritten as a whole
+
+
+class Part(NamedTuple):
+    """The node `node` of a graph, or a sum with its product, to be computed by itself: `signature` has stand-ins in memory for the sources.
+
+    The rest says where the graph has the slots, offsets and scalars of `signature`: `slots`, the `offsets` as pairs of a number and an
+    addend (`KernelArguments`), and the number of the first scalar.
+    """
+
+    node: Node
+    signature: GraphSignature
+    slots: list[int]
+    offsets: list[tuple[int, int]]
+    first_scalar: int
+
+
+def list_parts(signature: GraphSignature) -> list[Part]:
+    """Return the parts of the graph of `signature` to compute one by one, in order; an empty list if it must be planned as a whole."""
+    slot_of = {node: k for k, node in enumerate(signature.nodes)}
+    first_numbers, offset_count, scalar_count = dict[Node, tuple[int, int]](), 0, 0
+    for node in signature.nodes:
+        if node.buffer is None:
+            first_numbers[node] = offset_count, scalar_count
+            offset_count += len(node.offsets)
+            scalar_count += sum([type(source) is not Node for source in node.sources])
+    unfused = list_unfused_nodes([signature.nodes[k] for k in signature.root_slots])
+    return [_capture_part(node, slot_of, *first_numbers[find_summed_product(node) or node]) for node in unfused]
+
+
+def _capture_part(node: Node, slot_of: Mapping[Node, int], first_offset: int, first_scalar: int) -> Part:
+    """Return the part that computes `node`. If `node` sums a pending product, the part computes both.
+
+    `slot_of` maps nodes to slots. `first_offset` and `first_scalar` are the numbers of the first offset and of the first scalar of the node
+    whose sources are read.
+    """
+    product = find_summed_product(node)
+    reader = product or node
+    stand_in_of = {s: Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in reader.sources if type(s) is Node}  # type: ignore[arg-type]
+    root = Node(reader.recipe, tuple([stand_in_of[s] if type(s) is Node else s for s in reader.sources]), reader.offsets)
+    part_slots = {stand_in: slot_of[source] for source, stand_in in stand_in_of.items()} | {root: slot_of[reader]}
+    if product is not None:
+        root = Node(node.recipe, (root,), (0,))
+        part_slots[root] = slot_of[node]
+    part = capture_in_python([root])
+    is_pending = [type(s) is Node and s.buffer is None for s in reader.sources] + [False]  # the last offset may be the target's
+    offsets = [(-1, n) if is_pending[k] else (first_offset + k, 0) for k, n in enumerate(reader.offsets)]
+    offsets += [(-1, 0)] * (len(part.offsets) - len(offsets))
+    return Part(node, part, [part_slots[n] for n in part.nodes], offsets, first_scalar)
+
+
+def make_unfused_plan(signature: GraphSignature, find_plan: Callable[[GraphSignature], Plan | None]) -> Plan | None:
+    """Return a plan for `signature` that computes the nodes one by one, with the bits of a plan for the whole.
+
+    `find_plan` returns the plan for the signature of a single node, or of a sum of a product. Return None if the graph is such a node, if
+    it must be planned as a whole, or if `find_plan` returns None for a node.
+    """
+    nodes, parts, steps, expensive = signature.nodes, list_parts(signature), list[PlanStep](), set[int]()
+    slot_count = len(nodes)
+    moved_slots = dict[int, int]()  # an outer product stays pending: in memory, it would add in another order for a later sum
+    for part in parts if len(parts) > 1 else ():
+        plan = find_plan(part.signature)
+        if plan is None or not all([type(step.kernel_call) in (SingleKernelCall, NoneType) for step in plan.steps]):
+            return None
+        slot = part.slots[-1]
+        if slot not in signature.root_slots and _is_outer_product(part.node):
+            moved_slots[slot] = slot_count
+            slot_count += 1
+        slots = [moved_slots.get(k, k) for k in part.slots] + [*range(slot_count, slot_count + plan.additional_slot_count)]
+        slot_count += plan.additional_slot_count
+        steps += [_renumber(step, slots, part) for step in plan.steps]
+        expensive.update([part.slots[k] for k in plan.expensive_slots])
+    if not steps:
+        return None
+    stored, pending = {step.result_slot for step in steps}, [node for node in nodes if node.buffer is None]
+    slot_of = {node: k for k, node in enumerate(nodes)}
+    inlined = [slot_of[node] for node in pending if slot_of[node] not in stored]
+    roles = SlotRoles(inlined, [k for k in inlined if k in expensive])
+    plan = assemble_plan(backend().target, steps, pending, slot_of, (len(nodes), slot_count), roles)
+    plan.deferral = defer_plan(pending)
+    return plan
+
+
+def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
+    """Return `step`, a step of a plan for `part`, as a step of a plan for the graph. `slots` has the slots."""
+    call = step.kernel_call
+    if isinstance(call, SingleKernelCall):
+        arguments = call.arguments
+        out, *sources = [
+            (k, part.offsets[number][0], part.offsets[number][1] + addend)
+            for k, number, addend in ((0, *arguments.out), *arguments.sources)
+        ]
+        arguments = arguments._replace(
+            out=out[1:],
+            sources=[(slots[k], number, addend) for k, number, addend in sources],
+            scalars=[(part.first_scalar + k, imag) for k, imag in arguments.scalars],
+        )
+        call = SingleKernelCall(call.compiled, arguments)
+    new_step = step.with_dims(step.shape, step.nbytes, call)
+    new_step.result_slot, new_step.user_slot = slots[step.result_slot], part.slots[-1]
+    new_step.overwritten_slot, new_step.reinterpreted_slot = (
+        None if k is None else slots[k] for k in (step.overwritten_slot, step.reinterpreted_slot)
+    )
+    new_step.donor_candidates = tuple([slots[k] for k in step.donor_candidates])
+    new_step.input_slots = {slots[k] for k in step.input_slots}
+    return new_step
+
+
+def _is_outer_product(node: Node) -> bool:
+    """Return whether `node` multiplies operands that are all smaller than the result."""
+    operands = [source for source in node.sources if type(source) is Node]
+    return node.op is MULTIPLY and bool(operands) and all([source.size < node.size for source in operands])
+
+
+def _reads_product(node: Node) -> bool:
+    """Return whether `node` is computed from a pending product by elementwise operations and maxima alone, as in attention."""
+    stack, visited = list(node.sources), set[Node]()
+    while stack:
+        source = stack.pop()
+        if type(source) is Node and source.buffer is None and source not in visited:
+            visited.add(source)
+            if find_summed_product(source) is not None:
+                return True
+            if isinstance(source.op, Op) or source.op is MAX:
+                stack += source.sources
+    return False
+
+
+def _is_standalone(node: Node, reader: Node) -> bool:
+    """Return whether `node` can be computed by itself before its readers.
+
+    The result must be at most `MAX_RESULT_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
+    from offset 0. A reduction must add in the order of the fused kernel. `reader` is the node whose sources are read: `node`, or the
+    product under a sum.
+    """
+    recipe, op = node.recipe, node.op
+    if not 0 < recipe.nbytes <= MAX_RESULT_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
+        return False
+    if isinstance(op, Reduction):
+        return (reader is node or not any(node.offsets)) and has_fused_order(node, reader)
+    return isinstance(op, Op) or op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
+
+
+class Deferral(NamedTuple):
+    """The policy that decides when a plan for the whole graph takes the place of an unfused plan. Times are estimates.
+
+    A run of the unfused plan takes `gain_ns` more than a run of the plan for the whole, which costs `cost_ns` to make. `spent_ns` has one
+    item: the additional time so far of all runs of unfused plans for the same operations.
+    """
+
+    gain_ns: int
+    cost_ns: int
+    spent_ns: list[int]
+
+    def charge_run(self) -> bool:
+        """Charge a run of the unfused plan. Return whether the plan is due: all unfused runs have cost as much time."""
+        self.spent_ns[0] += self.gain_ns
+        return self.spent_ns[0] >= self.cost_ns
+
+    def prepay_runs(self) -> int:
+        """Charge some runs in advance, at least one and at most until the plan is due, and return their number."""
+        runs = min(max(1, (self.cost_ns - self.spent_ns[0]) // self.gain_ns), MAX_PREPAID_RUNS)
+        self.spent_ns[0] += runs * self.gain_ns
+        return runs
+
+
+def defer_plan(nodes: Sequence[Node]) -> Deferral:
+    """Return a new deferral for a graph with the pending nodes `nodes`."""
+    operations = tuple([node.recipe.op for node in nodes])
+    spent_ns = _spent_ns.get(operations)
+    if spent_ns is None:
+        spent_ns = [0]
+        _spent_ns.put(operations, spent_ns)
+    gain_ns = sum([OPERATION_NS + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS for node in nodes])
+    cost_ns = len(nodes) * PLANNING_NS + (1 + len(nodes) // NODES_PER_KERNEL) * COMPILATION_NS
+    return Deferral(gain_ns, cost_ns + (0 if backend().count_compilations()[0] else LOADING_NS), spent_ns)
+
+
+def has_fused_order(node: Node, reader: Node) -> bool:
+    """Return whether the reduction `node` adds in the same order by itself as in the fused kernel.
+
+    `reader` is the node whose sources are read: `node`, or the product under a sum. The order belongs to the reduction
+    (`lowering/reduction_order.py`), but a contraction has its own, and needs operands that different loops read. Sources made of scalars
+    alone are read in no order, but both kernels mostly read such sources from memory (`lowering/fuse.py`).
+    """
+    op = node.op
+    if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
+        return True
+    if reader is not node and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
+        in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
+        if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
+            return True
+    is_contraction = node.size >= MIN_CONTRACTION_RESULTS and reader is node
+    for source in reader.sources:
+        if type(source) is Node:
+            order = has_memory_order(source)
+            is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
+            if (order is False and is_contraction) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
+                return False
+    return True
+
+
+def _has_full_operand(source: Node) -> bool:
+    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone."""
+    while source.buffer is None and isinstance(source.op, Op):
+        operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
+        full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
+        if full_operand is None:
+            return False
+        source = full_operand
+    return source.buffer is not None or isinstance(source.op, Reduction)
+
+
+def _is_one_to_one(layout: Layout) -> bool:
+    """Return whether `layout` reads a single view and repeats no element along an axis."""
+    return layout.base is None and all([stride or n == 1 for n, stride in zip(layout.shape, layout.strides, strict=True)])
+
+
+def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:
+    """Return the `id`s of the pending nodes whose bits may change if they are computed unfused.
+
+    `nodes` come in topological order, and only the last nodes have readers outside. A node counts if it is, or depends on, a reduction that
+    may add in another order by itself. The same holds for the sum of a product with a second reader: such a product may be stored first,
+    and is then added in the order of memory.
+    """
+    reader_counts = Counter([id(s) for node in nodes for s in node.sources])
+    reordered_ids: set[int] = set()
+    for node in nodes:
+        if node.buffer is not None:
+            continue
+        product = find_summed_product(node)
+        is_reordered = isinstance(node.op, Reduction) and not has_fused_order(node, product or node)
+        if product and reader_counts[id(product)] > 1:
+            is_reordered = is_reordered or not has_memory_order(product)
+        if is_reordered or any([id(s) in reordered_ids for s in node.sources]):
+            reordered_ids.add(id(node))
+    return reordered_ids
+
+
+def find_expensive_nodes(inlined: Iterable[Node], fusing: Fusing, candidates: Set[Node] | None = None) -> list[Node]:
+    """Return the nodes of `inlined` too expensive to repeat, in the same order: above `fusing.max_repeated_for_reads` additions per element
+    each, cheap operations not counted.
+
+    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of
+    `candidates`; these will be stored, so they add nothing to the cost of their readers.
+    """
+    expensive_nodes: list[Node] = []
+    cost: dict[Node, int] = {}
+    for node in inlined:
+        if type(node.op) is Op:
+            own_cost = node.op.cost if node.op.cost > fusing.max_repeated_for_load else 0
+            cost[node] = own_cost + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
+            if cost[node] > fusing.max_repeated_for_reads and (candidates is None or node in candidates):
+                expensive_nodes.append(node)
+                if candidates is not None:
+                    cost[node] = 0
+    return expensive_nodes
