@@ -171,7 +171,7 @@ class _PlanCollection:
 def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
     """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts, apart from the whole."""
     parts = list_parts(capture_in_python([root]))
-    yield from (part.signature for part in parts if len(parts) > 1)
+    yield from (part.capture() for part in parts if len(parts) > 1)
 
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:

@@ -157,9 +157,11 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
 
 
 def find_shipped_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in the package or on disk, or else by a shipped kernel for rows; None on a miss.
-    Nothing is traced.
+    """Return the plan for `signature` from a generic plan in the package or on disk, or else by a shipped kernel for rows; None on a miss,
+    and for a graph of more than `MAX_QUICK_NODES` pending nodes. Nothing is traced.
     """
+    if signature.pending_count > MAX_QUICK_NODES:
+        return None
     match = find_generic_plan(signature, may_trace=False)
     return plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) if match is None else match[0].instantiate(match[1])
 

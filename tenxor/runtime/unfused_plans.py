@@ -7,13 +7,14 @@ another order by itself is planned as a whole. The sum of a product is always a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from types import NoneType
 
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..codegen import backend
+from ..codegen.interface import KernelArguments
 from ..graph.node import EMPTY, POSITION, Node, Scan, is_read_from_memory, is_store
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..layout import Layout
@@ -70,51 +71,56 @@ def list_unfused_nodes(roots: Sequence[Node]) -> list[Node]:
 
 
 class Part(NamedTuple):
-    """The node `node` of a graph, or a sum with its product, to be computed by itself: `signature` has stand-ins in memory for the sources.
+    """The node `node` of a graph, or a sum with its pending product, to be computed by itself. `sources` are the operands.
 
-    The rest says where the graph has the slots, offsets and scalars of `signature`: `slots`, the `offsets` as pairs of a number and an
-    addend (`KernelArguments`), and the number of the first scalar.
+    `slots` are those of the sources that are nodes, of the product, and of the node. `offsets` are pairs of a number and an addend
+    (`KernelArguments`). `first_scalar` is the number of the first scalar among the sources.
     """
 
     node: Node
-    signature: GraphSignature
+    product: Node | None
     slots: list[int]
     offsets: list[tuple[int, int]]
     first_scalar: int
 
+    def make_key(self) -> tuple[object, ...]:
+        """Return a key that is equal for parts with the same plan: the recipes, and which sources and offsets are equal."""
+        reader = self.product or self.node
+        sources = reader.sources
+        reads = [(source, n) for source, n in zip(sources, reader.offsets)]  # noqa: B905  # the last offset may be the target's
+        equalities = [*map(sources.index, sources), *map(reads.index, reads)] if len(reads) > 1 else ()
+        return self.node.recipe, self.product and self.product.recipe, *equalities
+
+    def capture(self) -> GraphSignature:
+        """Return the signature of the part, with stand-ins in memory for the sources."""
+        reader = self.product or self.node
+        stand_in_of = {s: Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in reader.sources if type(s) is Node}  # type: ignore[arg-type]
+        root = Node(reader.recipe, tuple([stand_in_of[s] if type(s) is Node else s for s in reader.sources]), reader.offsets)
+        return capture_in_python([root if self.product is None else Node(self.node.recipe, (root,), (0,))])
+
 
 def list_parts(signature: GraphSignature) -> list[Part]:
     """Return the parts of the graph of `signature` to compute one by one, in order; an empty list if it must be planned as a whole."""
-    slot_of = {node: k for k, node in enumerate(signature.nodes)}
-    first_numbers, offset_count, scalar_count = dict[Node, tuple[int, int]](), 0, 0
-    for node in signature.nodes:
+    slot_of, first_numbers, offset_count, scalar_count = dict[Node, int](), dict[Node, tuple[int, int]](), 0, 0
+    for k, node in enumerate(signature.nodes):
+        slot_of[node] = k
         if node.buffer is None:
             first_numbers[node] = offset_count, scalar_count
             offset_count += len(node.offsets)
             scalar_count += sum([type(source) is not Node for source in node.sources])
-    unfused = list_unfused_nodes([signature.nodes[k] for k in signature.root_slots])
-    return [_capture_part(node, slot_of, *first_numbers[find_summed_product(node) or node]) for node in unfused]
-
-
-def _capture_part(node: Node, slot_of: Mapping[Node, int], first_offset: int, first_scalar: int) -> Part:
-    """Return the part that computes `node`. If `node` sums a pending product, the part computes both.
-
-    `slot_of` maps nodes to slots. `first_offset` and `first_scalar` are the numbers of the first offset and of the first scalar of the node
-    whose sources are read.
-    """
-    product = find_summed_product(node)
-    reader = product or node
-    stand_in_of = {s: Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in reader.sources if type(s) is Node}  # type: ignore[arg-type]
-    root = Node(reader.recipe, tuple([stand_in_of[s] if type(s) is Node else s for s in reader.sources]), reader.offsets)
-    part_slots = {stand_in: slot_of[source] for source, stand_in in stand_in_of.items()} | {root: slot_of[reader]}
-    if product is not None:
-        root = Node(node.recipe, (root,), (0,))
-        part_slots[root] = slot_of[node]
-    part = capture_in_python([root])
-    is_pending = [type(s) is Node and s.buffer is None for s in reader.sources] + [False]  # the last offset may be the target's
-    offsets = [(-1, n) if is_pending[k] else (first_offset + k, 0) for k, n in enumerate(reader.offsets)]
-    offsets += [(-1, 0)] * (len(part.offsets) - len(offsets))
-    return Part(node, part, [part_slots[n] for n in part.nodes], offsets, first_scalar)
+    parts = []
+    for node in list_unfused_nodes([signature.nodes[k] for k in signature.root_slots]):
+        product = find_summed_product(node)
+        reader = product or node
+        first_offset, first_scalar = first_numbers[reader]
+        slots = [slot_of[source] for source in dict.fromkeys(reader.sources) if type(source) is Node]
+        slots += [slot_of[node]] if product is None else [slot_of[product], slot_of[node]]
+        offsets = [(first_offset + k, 0) for k in range(len(reader.offsets))]
+        for k, (source, n) in enumerate(zip(reader.sources, reader.offsets)):  # noqa: B905  # the last offset may be the target's
+            if type(source) is Node and source.buffer is None:
+                offsets[k] = -1, n
+        parts.append(Part(node, product, slots, [*offsets, (-1, 0), (-1, 0)], first_scalar))
+    return parts
 
 
 def make_unfused_plan(signature: GraphSignature, find_plan: Callable[[GraphSignature], Plan | None]) -> Plan | None:
@@ -126,8 +132,12 @@ def make_unfused_plan(signature: GraphSignature, find_plan: Callable[[GraphSigna
     nodes, parts, steps, expensive = signature.nodes, list_parts(signature), list[PlanStep](), set[int]()
     slot_count = len(nodes)
     moved_slots = dict[int, int]()  # an outer product stays pending: in memory, it would add in another order for a later sum
+    plans = dict[object, Plan | None]()
     for part in parts if len(parts) > 1 else ():
-        plan = find_plan(part.signature)
+        key = part.make_key()
+        if key not in plans:
+            plans[key] = find_plan(part.capture())
+        plan = plans[key]
         if plan is None or not all([type(step.kernel_call) in (SingleKernelCall, NoneType) for step in plan.steps]):
             return None
         slot = part.slots[-1]
@@ -153,22 +163,18 @@ def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
     """Return `step`, a step of a plan for `part`, as a step of a plan for the graph. `slots` has the slots."""
     call = step.kernel_call
     if isinstance(call, SingleKernelCall):
-        arguments = call.arguments
-        out, *sources = [
-            (k, part.offsets[number][0], part.offsets[number][1] + addend)
-            for k, number, addend in ((0, *arguments.out), *arguments.sources)
-        ]
-        arguments = arguments._replace(
-            out=out[1:],
-            sources=[(slots[k], number, addend) for k, number, addend in sources],
-            scalars=[(part.first_scalar + k, imag) for k, imag in arguments.scalars],
-        )
-        call = SingleKernelCall(call.compiled, arguments)
+        arguments, offsets = call.arguments, part.offsets
+        number, addend = arguments.out
+        sources = [(slots[k], offsets[n][0], offsets[n][1] + addend) for k, n, addend in arguments.sources]
+        scalars = [(part.first_scalar + k, imag) for k, imag in arguments.scalars]
+        new_arguments = KernelArguments((offsets[number][0], offsets[number][1] + addend), sources, scalars, *arguments[3:])
+        call = SingleKernelCall(call.compiled, new_arguments)
     new_step = step.with_dims(step.shape, step.nbytes, call)
     new_step.result_slot, new_step.user_slot = slots[step.result_slot], part.slots[-1]
-    new_step.overwritten_slot, new_step.reinterpreted_slot = (
-        None if k is None else slots[k] for k in (step.overwritten_slot, step.reinterpreted_slot)
-    )
+    if step.overwritten_slot is not None:
+        new_step.overwritten_slot = slots[step.overwritten_slot]
+    if step.reinterpreted_slot is not None:
+        new_step.reinterpreted_slot = slots[step.reinterpreted_slot]
     new_step.donor_candidates = tuple([slots[k] for k in step.donor_candidates])
     new_step.input_slots = {slots[k] for k in step.input_slots}
     return new_step
