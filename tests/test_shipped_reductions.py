@@ -19,9 +19,7 @@ from tenxor.aot import build
 from tenxor.dtypes import DType
 from tenxor.graph.node import Node
 from tenxor.layout import Layout
-from tenxor.lowering import match_contraction, order_loops
-from tenxor.rewrite import argextrema, large_reductions, unroll_reductions
-from tenxor.runtime import operand_axes, plan_disk_cache, shipped_op_plans
+from tenxor.runtime import plan_disk_cache, shipped_op_plans
 from tenxor.runtime.graph_signature import capture_in_python
 from tenxor.runtime.planner import make_plan
 from tests.processes import python
@@ -239,21 +237,6 @@ def test_reductions_that_the_planner_rewrites_have_no_shipped_plan(there: dict[s
     assert run_shipped(lambda: short.reshape(-1, 64).argmax(axis=1)) is None
     assert run_shipped(lambda: overlapping.max(axis=1)) is not None, "the order of a maximum does not matter"
     assert run_shipped(lambda: large[1:].sum()) is not None
-
-
-def test_constants_of_the_order_are_those_of_the_planner() -> None:
-    assert {*operand_axes.NEAR_STEPS} == {1, *order_loops.NEAR_STEPS}
-    assert operand_axes.MAX_SHORT_ITERATIONS == order_loops.MAX_SHORT_ITERATIONS
-    assert operand_axes.MAX_UNROLLED_TERMS == unroll_reductions.MAX_UNROLLED_TERMS
-    assert operand_axes.MIN_UNROLLED_ELEMENTS == unroll_reductions.MIN_TOTAL_ELEMENTS
-    assert operand_axes.MIN_TILED_RESULTS == unroll_reductions.MIN_TILED_READS
-    assert operand_axes.MAX_REDUCED_ELEMENTS == large_reductions.MIN_SPLIT_ELEMENTS
-    assert match_contraction.MIN_CONTRACTION_SIZES == (2, 2, operand_axes.MIN_MATRIX_STEPS)
-    assert operand_axes.MAX_PACKED_STEPS == match_contraction.STEPS_PER_CHUNK
-    assert operand_axes.MAX_POSITION_STEPS == argextrema.MAX_FLOAT_ROW_ELEMENTS
-    assert operand_axes.MIN_POSITION_ELEMENTS == unroll_reductions.MIN_ARGEXTREMUM_SIZE
-    for name in ("MAX_SHORT_STEPS", "MIN_RESULTS", "MIN_UNIT_RESULTS"):
-        assert getattr(operand_axes, name) == getattr(match_contraction, name), name
 
 
 def test_kernel_whose_sizes_have_equal_values_is_not_shipped() -> None:

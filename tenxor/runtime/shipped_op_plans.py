@@ -12,21 +12,22 @@ from __future__ import annotations
 import marshal
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import counts, register
-from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
 from ..graph.node import Node, Recipe, is_store
 from ..graph.reduced_sources import find_summed_product, has_memory_order
+from ..lowering.reduction_order import find_reduction_order
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
-from .operand_axes import MAX_SHORT_ITERATIONS, NUMBER, OperandAxes, is_served, merge_axes
+from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
 from .plan_execution import Plan, PlanStep
 
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
@@ -37,7 +38,6 @@ MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
 EXTENT, REDUCED_EXTENT, ONE, ZERO, ROW_COUNT, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
 # In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, and from row to row
 REDUCED_STEP, ROW_STEP = 8, 16
-find_reduction_order = LazyFunctions("tenxor.lowering.reduction_order").find_reduction_order
 SUMS = REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
 _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
     BoundedCache(1 << 12)
@@ -116,19 +116,7 @@ def _find_kernel_of(node: Node, product: Node | None) -> tuple[ShippedKernel, Op
 
 def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
     """Return the axes of the reduction `node`, or of the sum `node` of `product`, in the order in which the planner's kernels reduce."""
-    reduction, recipes = node.op, (node.recipe, None if product is None else product.recipe)
-    axes = merge_axes(*recipes)
-    is_free = not isinstance(reduction, Reduction) or reduction.is_order_free(node.recipe.dtypes[0])
-    if is_free or (axes is not None and (axes.is_matrix_product or (product is None and _reduces_one_axis(node, axes)))):
-        return axes
-    return merge_axes(*recipes, find_reduction_order(node))  # imports a part of the planner on first use
-
-
-def _reduces_one_axis(node: Node, axes: OperandAxes) -> bool:
-    """Return whether `node` reduces many elements along a single axis, in the order of `OperandAxes.has_columns`."""
-    layout = node.layouts[0]
-    assert layout is not None
-    return axes.reduced[0] > MAX_SHORT_ITERATIONS and sum([n != 1 for n in layout.shape[len(node.shape) :]]) == 1
+    return merge_axes(node.recipe, None if product is None else product.recipe, partial(find_reduction_order, node))
 
 
 def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None = None) -> str:
