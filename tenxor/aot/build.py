@@ -302,7 +302,7 @@ OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
 OP_SCANS = ("cumulative_sum", "cumulative_prod", "cummax", "cummin")
 BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "min")
 # Unusual numbers for reductions: enough elements for the blocks of a sum of columns, and of a sum of narrow integers
-REDUCED_SHAPE = (263, 331)  # results, and elements reduced for each
+REDUCED_SHAPE, SHORT_SHAPE = (263, 331), (263, 3)  # results, and elements reduced for each
 RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
 BLOCK_SHAPE = (31, 23, 331)  # results, and rows of elements reduced for each: no more than the planner reduces in one kernel
 BLOCK_STEPS = (RESULT_STEPS[0], 347, 1), (RESULT_STEPS[1], 353, 1)
@@ -346,6 +346,8 @@ def _op_reductions() -> Iterator[tx.Tensor]:
                 yield getattr(tx, name)(_strided_operand(dtype, REDUCED_SHAPE, steps), axis=1)
     for dtype in COMMON_DTYPES:
         if dtype.is_float:
+            x, y = [_strided_operand(dtype, SHORT_SHAPE, steps) for steps in zip(RESULT_STEPS, STEPS)]  # noqa: B905
+            yield from (x.sum(axis=1), x.prod(axis=1), (x * y).sum(axis=1))
             x, y = [_strided_operand(dtype, BLOCK_SHAPE, steps) for steps in BLOCK_STEPS]
             yield from (x.sum(axis=(1, 2)), x.prod(axis=(1, 2)), (x * y).sum(axis=(1, 2)))
     for dtype in DTYPES:

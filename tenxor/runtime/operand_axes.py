@@ -15,6 +15,7 @@ from ..dtypes import float64
 from ..graph.node import Operation, Recipe, Scan, is_store
 from ..graph.reduction_limits import (
     MAX_FLOAT_ROW_ELEMENTS,
+    MAX_SHORT_ITERATIONS,
     MAX_SHORT_STEPS,
     MAX_UNROLLED_TERMS,
     MIN_ARGEXTREMUM_SIZE,
@@ -32,7 +33,8 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
-MATRIX, ROWS = "m", "r"  # the kind of the rows of a matrix, and the end of kinds of operands reduced row by row
+# The kind of the rows of a matrix, and the ends of kinds of operands that are reduced row by row, and few elements at a time
+MATRIX, ROWS, SHORT = "m", "r", "q"
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
 MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
 
@@ -92,7 +94,8 @@ class OperandAxes(NamedTuple):
             if all([step in (0, 1) for step in steps]):
                 return [tuple([_describe_step(step) + STRIDED for step in steps])]
             if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
-                return []  # kernels for columns with a step are not shipped
+                # kernels for columns with a step are shipped for few elements only
+                return [(STRIDED + STRIDED + SHORT,) * len(steps)] if self.reduced_count <= MAX_SHORT_ITERATIONS and not self.rows else []
         inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[2:]]
         if self.rows:
             return [] if self.has_columns else [tuple([STRIDED + kind + ROWS for kind in inner])]

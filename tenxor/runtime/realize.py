@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 build_value_error = LazyFunctions("tenxor.runtime.index_errors").build_value_error
 ownership, graph_signature = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
-plan_disk_cache = LazyFunctions("tenxor.runtime.plan_disk_cache")
+plan_disk_cache, shipped_op_plans = LazyFunctions("tenxor.runtime.plan_disk_cache"), LazyFunctions("tenxor.runtime.shipped_op_plans")
 # Imports the planner on first use: plans on disk do not need it
 find_or_make_plan, find_shipped_plan = (
     LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan,
@@ -135,7 +135,7 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
             return None
         plan = _find_stored_plan(snapshot)
         if plan is None and may_defer and cached is None and plan_disk_cache.can_use_shipped_plans():
-            plan = unfused_plans.make_unfused_plan(snapshot, _find_single_plan)
+            plan = unfused_plans.make_unfused_plan(snapshot, _find_single_plan, find_or_make_plan)
         if plan is None:
             plan = find_or_make_plan(snapshot)
             plan_disk_cache.store_plan(snapshot, plan)
@@ -158,14 +158,18 @@ def _find_stored_plan(signature: GraphSignature) -> Plan | None:
     return plan or plan_disk_cache.load_plan(signature) or find_shipped_plan(signature)
 
 
-def _find_single_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature`, of a single operation, from memory or from the package; None if no plan is found."""
+def _find_single_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
+    """Return a plan for `signature`, of a part of a graph, from memory or from the package, and by how many nanoseconds a compiled kernel
+    would be faster. Return None if no plan is found.
+    """
     plan = _cached_plan(signature.key)
-    if plan is None:
+    if plan is None or plan.deferral is not None:
         plan = plan_disk_cache.find_shipped_op_plan(signature) or find_shipped_plan(signature)
-        if plan is not None:
-            _plans.put(signature.key, plan, plan.table_bytes)
-    return plan
+        if plan is None:
+            temporary: tuple[Plan, int] | None = shipped_op_plans.find_temporary_plan(signature)
+            return temporary
+        _plans.put(signature.key, plan, plan.table_bytes)
+    return plan, 0
 
 
 def _cached_plan(key: object) -> Plan | None:

@@ -17,6 +17,7 @@ from ..codegen import backend
 from ..codegen.interface import KernelArguments
 from ..graph.node import EMPTY, POSITION, Node, Scan, is_read_from_memory, is_store
 from ..graph.reduced_sources import find_summed_product, has_memory_order
+from ..graph.reduction_limits import MIN_CONTRACTION_SIZES
 from ..layout import Layout
 from ..memory.buffer import META_BUFFER
 from ..ops import OPS, Op
@@ -28,11 +29,11 @@ from .kernel_call import SingleKernelCall
 from .operand_axes import is_plain_matrix_product
 from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
-from .shipped_op_plans import MAX_RESULT_BYTES
 
 MAX_UNFUSED_NODES = 1 << 10
 MAX_PREPAID_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as some runs
-MIN_CONTRACTION_RESULTS = 4  # results of the smallest contraction (`match_contraction.MIN_CONTRACTION_SIZES`)
+MAX_UNFUSED_BYTES = 1 << 26  # bytes of a result: larger temporary results may need too much memory
+MIN_NODES_PER_COMPILATION = 4  # nodes of a graph for each kernel of a single operation that must be compiled, or else the whole is compiled
 # A plan saves the time of each operation and of the temporary result. A plan costs the time of the planner and of the compiler, and once in
 # a process the load of the compiler.
 OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 10
@@ -43,60 +44,47 @@ _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nano
 )
 
 
-def list_unfused_nodes(roots: Sequence[Node]) -> list[Node]:
-    """Return the pending nodes to compute one by one, in order, with `roots` among them.
-
-    The list is empty if the graph must be planned as a whole: a node cannot be computed by itself (`_is_standalone`), or a reduction would
-    add in another order by itself.
-    """
-    order, visited = list[Node](), set[Node]()
-    stack = [(root, False) for root in reversed(roots)]
-    exponentials = list[Node]()
-    while stack:
-        node, is_last_visit = stack.pop()
-        if is_last_visit:
-            order.append(node)
-            continue
-        if node in visited or node.buffer is not None:
-            continue
-        visited.add(node)
-        reader = find_summed_product(node) or node
-        if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader):
-            return []
-        if node.op is EXP and node.recipe.nbytes > MAX_UNBLOCKED_BYTES:
-            exponentials.append(node)
-        stack.append((node, True))
-        stack += [(source, False) for source in reader.sources if type(source) is Node]
-    return [] if any(map(_reads_product, exponentials)) else order  # may be attention, rewritten as a whole
-
-
 class Part(NamedTuple):
-    """The node `node` of a graph, or a sum with its pending product, to be computed by itself. `sources` are the operands.
+    """The node `node` of a graph, to be computed by itself with the nodes `fused`: the product under a sum, or the elementwise operations
+    under a reduction that would add in another order without them.
 
-    `slots` are those of the sources that are nodes, of the product, and of the node. `offsets` are pairs of a number and an addend
-    (`KernelArguments`). `first_scalar` is the number of the first scalar among the sources.
+    `slots` are those of the nodes of the part's signature. `offsets` are pairs of a number and an addend (`KernelArguments`). `scalars` are
+    the numbers of the scalars.
     """
 
     node: Node
-    product: Node | None
-    slots: list[int]
-    offsets: list[tuple[int, int]]
-    first_scalar: int
+    fused: Sequence[Node]
+    slots: Sequence[int]
+    offsets: Sequence[tuple[int, int]]
+    scalars: Sequence[int]
 
-    def make_key(self) -> tuple[object, ...]:
+    def make_key(self) -> object:
         """Return a key that is equal for parts with the same plan: the recipes, and which sources and offsets are equal."""
-        reader = self.product or self.node
+        if len(self.fused) > 1:
+            return self.capture().key
+        reader = self.fused[0] if self.fused else self.node
         sources = reader.sources
-        reads = [(source, n) for source, n in zip(sources, reader.offsets)]  # noqa: B905  # the last offset may be the target's
+        reads = [*zip(sources, reader.offsets)]  # noqa: B905  # the last offset may be the target's
         equalities = [*map(sources.index, sources), *map(reads.index, reads)] if len(reads) > 1 else ()
-        return self.node.recipe, self.product and self.product.recipe, *equalities
+        return self.node.recipe, reader.recipe, *equalities
 
     def capture(self) -> GraphSignature:
         """Return the signature of the part, with stand-ins in memory for the sources."""
-        reader = self.product or self.node
-        stand_in_of = {s: Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in reader.sources if type(s) is Node}  # type: ignore[arg-type]
-        root = Node(reader.recipe, tuple([stand_in_of[s] if type(s) is Node else s for s in reader.sources]), reader.offsets)
-        return capture_in_python([root if self.product is None else Node(self.node.recipe, (root,), (0,))])
+        return capture_in_python([_clone_part(self.node, self.fused)[self.node]])
+
+
+def _clone_part(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
+    """Return the new nodes of the part that computes `node` with the nodes `fused`, in topological order, by the nodes of the graph.
+
+    The nodes read by the part have stand-ins in memory.
+    """
+    clone_of = dict[Node, Node]()
+    for n in (*fused, node):
+        for source in n.sources:
+            if type(source) is Node and source not in clone_of:
+                clone_of[source] = Node(source.recipe.data_recipe, buffer=META_BUFFER)  # type: ignore[arg-type]
+        clone_of[n] = Node(n.recipe, tuple([clone_of[s] if type(s) is Node else s for s in n.sources]), n.offsets)
+    return clone_of
 
 
 def list_parts(signature: GraphSignature) -> list[Part]:
@@ -109,54 +97,112 @@ def list_parts(signature: GraphSignature) -> list[Part]:
             offset_count += len(node.offsets)
             scalar_count += sum([type(source) is not Node for source in node.sources])
     parts = []
-    for node in list_unfused_nodes([signature.nodes[k] for k in signature.root_slots]):
-        product = find_summed_product(node)
-        reader = product or node
-        first_offset, first_scalar = first_numbers[reader]
-        slots = [slot_of[source] for source in dict.fromkeys(reader.sources) if type(source) is Node]
-        slots += [slot_of[node]] if product is None else [slot_of[product], slot_of[node]]
-        offsets = [(first_offset + k, 0) for k in range(len(reader.offsets))]
-        for k, (source, n) in enumerate(zip(reader.sources, reader.offsets)):  # noqa: B905  # the last offset may be the target's
-            if type(source) is Node and source.buffer is None:
-                offsets[k] = -1, n
-        parts.append(Part(node, product, slots, [*offsets, (-1, 0), (-1, 0)], first_scalar))
+    for node, fused in _order_parts([signature.nodes[k] for k in signature.root_slots]):
+        if len(fused) < 2:
+            nodes = [source for source in dict.fromkeys((fused or (node,))[0].sources) if type(source) is Node] + [*fused, node]
+        else:
+            clone_of = _clone_part(node, fused)
+            graph_node_of = {clone: n for n, clone in clone_of.items()}
+            nodes = [graph_node_of[clone] for clone in capture_in_python([clone_of[node]]).nodes]
+        offsets, scalars = list[tuple[int, int]](), list[int]()
+        for n in nodes:
+            if n is node or n in fused:
+                first_offset, first_scalar = first_numbers[n]
+                operands = [*n.sources, None]  # the last offset may be the target's
+                is_memory = [type(s) is not Node or s.buffer is not None for s in operands]
+                offsets += [(first_offset + k, 0) if is_memory[k] else (-1, start) for k, start in enumerate(n.offsets)]
+                scalars += range(first_scalar, first_scalar + sum([type(s) is not Node for s in n.sources]))
+        parts.append(Part(node, fused, [slot_of[n] for n in nodes], [*offsets, (-1, 0)], scalars))
     return parts
 
 
-def make_unfused_plan(signature: GraphSignature, find_plan: Callable[[GraphSignature], Plan | None]) -> Plan | None:
+def _order_parts(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
+    """Return the pending nodes to compute one by one, in order, with `roots` among them; each with the nodes that are computed with it.
+
+    The list is empty if the graph must be planned as a whole: it is too large, or a node cannot be computed by itself (`_is_standalone`).
+    """
+    order, visited = list[tuple[Node, Sequence[Node]]](), set[Node]()
+    stack: list[tuple[Node, Sequence[Node] | None]] = [(root, None) for root in reversed(roots)]
+    exponentials = list[Node]()
+    while stack:
+        node, fused = stack.pop()
+        if fused is not None:
+            order.append((node, fused))
+            continue
+        if node in visited or node.buffer is not None:
+            continue
+        visited.add(node)
+        product = find_summed_product(node)
+        reader = product or node
+        if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader):
+            return []
+        if node.op is EXP and node.recipe.nbytes > MAX_UNBLOCKED_BYTES:
+            exponentials.append(node)
+        fused = () if product is None else (product,)
+        if isinstance(node.op, Reduction) and not has_fused_order(node, reader):
+            fused = _list_elementwise(node)
+        stack.append((node, fused))
+        stack += [(s, None) for n in (node, *fused) for s in n.sources if type(s) is Node and s not in fused]
+    return [] if any(map(_reads_product, exponentials)) else order  # may be attention, rewritten as a whole
+
+
+def _list_elementwise(reduction: Node) -> list[Node]:
+    """Return the pending elementwise nodes under `reduction`, in topological order."""
+    order, visited = list[Node](), set[Node]()
+    stack = [(source, False) for source in reduction.sources if type(source) is Node]
+    while stack:
+        node, is_last_visit = stack.pop()
+        if is_last_visit:
+            order.append(node)
+        elif node not in visited and node.buffer is None and (isinstance(node.op, Op) or node.op is POSITION):
+            visited.add(node)
+            stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
+    return order
+
+
+def make_unfused_plan(
+    signature: GraphSignature,
+    find_plan: Callable[[GraphSignature], tuple[Plan, int] | None],
+    make_plan: Callable[[GraphSignature], Plan],
+) -> Plan | None:
     """Return a plan for `signature` that computes the nodes one by one, with the bits of a plan for the whole.
 
-    `find_plan` returns the plan for the signature of a single node, or of a sum of a product. Return None if the graph is such a node, if
-    it must be planned as a whole, or if `find_plan` returns None for a node.
+    `find_plan` returns a plan for the signature of a part without compiling, and by how many nanoseconds a compiled kernel would be faster.
+    `make_plan` compiles missing plans. Return None if the graph must be planned as a whole, if many plans are missing, or if a plan for the
+    whole is due at once.
     """
     nodes, parts, steps, expensive = signature.nodes, list_parts(signature), list[PlanStep](), set[int]()
-    slot_count = len(nodes)
+    keys = [part.make_key() for part in parts]
+    part_of = dict(zip(keys, parts, strict=True))
+    matches = {key: find_plan(part.capture()) for key, part in part_of.items()}
+    missing = [key for key, match in matches.items() if match is None]
+    if len(missing) * MIN_NODES_PER_COMPILATION > len(parts) or not parts:
+        return None
+    matches |= {key: (make_plan(part_of[key].capture()), 0) for key in missing}
+    slot_count, gain_ns = len(nodes), 0
     moved_slots = dict[int, int]()  # an outer product stays pending: in memory, it would add in another order for a later sum
-    plans = dict[object, Plan | None]()
-    for part in parts if len(parts) > 1 else ():
-        key = part.make_key()
-        if key not in plans:
-            plans[key] = find_plan(part.capture())
-        plan = plans[key]
-        if plan is None or not all([type(step.kernel_call) in (SingleKernelCall, NoneType) for step in plan.steps]):
+    for key, part in zip(keys, parts, strict=True):
+        plan, extra_ns = matches[key]  # type: ignore[misc]
+        if not all([type(step.kernel_call) in (SingleKernelCall, NoneType) for step in plan.steps]):
             return None
         slot = part.slots[-1]
-        if slot not in signature.root_slots and _is_outer_product(part.node):
-            moved_slots[slot] = slot_count
-            slot_count += 1
+        if slot not in signature.root_slots:
+            gain_ns += OPERATION_NS + part.node.recipe.nbytes // TEMPORARY_BYTES_PER_NS
+            if _is_outer_product(part.node):
+                moved_slots[slot] = slot_count
+                slot_count += 1
+        gain_ns += extra_ns
         slots = [moved_slots.get(k, k) for k in part.slots] + [*range(slot_count, slot_count + plan.additional_slot_count)]
         slot_count += plan.additional_slot_count
         steps += [_renumber(step, slots, part) for step in plan.steps]
         expensive.update([part.slots[k] for k in plan.expensive_slots])
-    if not steps:
-        return None
     stored, pending = {step.result_slot for step in steps}, [node for node in nodes if node.buffer is None]
     slot_of = {node: k for k, node in enumerate(nodes)}
     inlined = [slot_of[node] for node in pending if slot_of[node] not in stored]
     roles = SlotRoles(inlined, [k for k in inlined if k in expensive])
     plan = assemble_plan(backend().target, steps, pending, slot_of, (len(nodes), slot_count), roles)
-    plan.deferral = defer_plan(pending)
-    return plan
+    plan.deferral = defer_plan(pending, gain_ns)
+    return None if plan.deferral.charge_run() else plan
 
 
 def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
@@ -166,7 +212,7 @@ def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
         arguments, offsets = call.arguments, part.offsets
         number, addend = arguments.out
         sources = [(slots[k], offsets[n][0], offsets[n][1] + addend) for k, n, addend in arguments.sources]
-        scalars = [(part.first_scalar + k, imag) for k, imag in arguments.scalars]
+        scalars = [(part.scalars[k], imag) for k, imag in arguments.scalars]
         new_arguments = KernelArguments((offsets[number][0], offsets[number][1] + addend), sources, scalars, *arguments[3:])
         call = SingleKernelCall(call.compiled, new_arguments)
     new_step = step.with_dims(step.shape, step.nbytes, call)
@@ -203,15 +249,14 @@ def _reads_product(node: Node) -> bool:
 def _is_standalone(node: Node, reader: Node) -> bool:
     """Return whether `node` can be computed by itself before its readers.
 
-    The result must be at most `MAX_RESULT_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
-    from offset 0. A reduction must add in the order of the fused kernel. `reader` is the node whose sources are read: `node`, or the
-    product under a sum.
+    The result must be at most `MAX_UNFUSED_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
+    from offset 0. `reader` is the node whose sources are read: `node`, or the product under a sum.
     """
     recipe, op = node.recipe, node.op
-    if not 0 < recipe.nbytes <= MAX_RESULT_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
+    if not 0 < recipe.nbytes <= MAX_UNFUSED_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
         return False
     if isinstance(op, Reduction):
-        return (reader is node or not any(node.offsets)) and has_fused_order(node, reader)
+        return reader is node or not any(node.offsets)
     return isinstance(op, Op) or op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
 
 
@@ -238,16 +283,15 @@ class Deferral(NamedTuple):
         return runs
 
 
-def defer_plan(nodes: Sequence[Node]) -> Deferral:
-    """Return a new deferral for a graph with the pending nodes `nodes`."""
+def defer_plan(nodes: Sequence[Node], gain_ns: int) -> Deferral:
+    """Return a new deferral for a graph with the pending nodes `nodes`, whose unfused plan takes `gain_ns` too much time."""
     operations = tuple([node.recipe.op for node in nodes])
     spent_ns = _spent_ns.get(operations)
     if spent_ns is None:
         spent_ns = [0]
         _spent_ns.put(operations, spent_ns)
-    gain_ns = sum([OPERATION_NS + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS for node in nodes])
     cost_ns = len(nodes) * PLANNING_NS + (1 + len(nodes) // NODES_PER_KERNEL) * COMPILATION_NS
-    return Deferral(gain_ns, cost_ns + (0 if backend().count_compilations()[0] else LOADING_NS), spent_ns)
+    return Deferral(max(1, gain_ns), cost_ns + (0 if backend().count_compilations()[0] else LOADING_NS), spent_ns)
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:
@@ -264,7 +308,8 @@ def has_fused_order(node: Node, reader: Node) -> bool:
         in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
         if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
             return True
-    is_contraction = node.size >= MIN_CONTRACTION_RESULTS and reader is node
+    rows, columns, steps = MIN_CONTRACTION_SIZES
+    is_contraction = reader is node and node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)

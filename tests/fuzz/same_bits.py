@@ -202,7 +202,9 @@ def choosing_fusion(is_fused: Callable[[], bool]) -> Iterator[None]:
     get_plan = realize.get_plan
 
     def choose_plan(signature: Any, may_defer: bool = False) -> Any:
-        unfused = unfused_plans.make_unfused_plan(signature, get_plan) if may_defer and not is_fused() else None
+        unfused = (
+            unfused_plans.make_unfused_plan(signature, lambda part: (get_plan(part), 0), get_plan) if may_defer and not is_fused() else None
+        )
         return unfused or get_plan(signature)
 
     realize.get_plan = choose_plan
