@@ -40,6 +40,7 @@ from ..symbolic.symint import IntOrSymInt
 from ..target import Target
 from . import size_generic
 from .launch_records import (
+    GRAPH_HEADER_WORDS,
     MEMORY,
     NODE_HEADER_WORDS,
     RECORD_SOURCES,
@@ -139,6 +140,8 @@ def _store_record(
     key = _build_graph_key(signature)
     plans_in_use.add(plan)
     records[key] = record
+    if plan.deferral is not None and record:
+        plan.deferral.run_counters[:] = [_RunCounter(record)]
     can_trace = plan.deferral is None and (record or records is graph_records)
     key_and_signature = get_size_generic_functions().compute_graph_signature(records, root) if can_trace else None
     if key_and_signature is None or key_and_signature[0] != key:
@@ -146,6 +149,26 @@ def _store_record(
     size_generic.SplitCall(*key_and_signature[1:], [node.recipe for node in signature.nodes]).trace_launch_record(
         record, lambda: signature, trace_symbolic
     )
+
+
+class _RunCounter:
+    """A counter of the runs of the launch record `record` of an unfused plan."""
+
+    __slots__ = ("last_limit", "record")
+
+    def __init__(self, record: bytes) -> None:
+        self.record = record
+        self.last_limit = self.read_limit()
+
+    def read_limit(self) -> int:
+        """Return the limit of runs, which generated code counts down in the record."""
+        limit: int = struct.unpack_from("=q", self.record, 8 * (GRAPH_HEADER_WORDS - 1))[0]
+        return limit
+
+    def __call__(self) -> int:
+        """Return the number of runs since the last call."""
+        limit, self.last_limit = self.last_limit, self.read_limit()
+        return limit - self.last_limit
 
 
 def _build_graph_key(signature: GraphSignature) -> bytes:
@@ -201,7 +224,7 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
     donors = [k for step in plan.steps for k, _ in step.donors if k <= root_index]  # larger indices are scratch cells of the plan
     node_roles += [(k, DONOR) for k in donors if signature.nodes[k].buffer is not None]
     shares = [_split_loop(step, plan.target) for step in plan.steps]
-    words: list[IntOrSymInt] = [len(node_roles), len(plan.steps), 0, 0 if plan.deferral is None else 1 + plan.deferral.prepay_runs()]
+    words: list[IntOrSymInt] = [len(node_roles), len(plan.steps), 0, 0 if plan.deferral is None else 1 + plan.deferral.count_granted_runs()]
     for k, role in node_roles:
         words += (k, reference_counts[id(signature.nodes[k])], role)
     target_nodes = _map_written_nodes(plan)

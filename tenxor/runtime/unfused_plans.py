@@ -31,13 +31,12 @@ from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
 
 MAX_UNFUSED_NODES = 1 << 10
-MAX_PREPAID_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as some runs
+MAX_GRANTED_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as some runs
 MAX_UNFUSED_BYTES = 1 << 26  # bytes of a result: larger temporary results may need too much memory
-MIN_NODES_PER_COMPILATION = 4  # nodes of a graph for each kernel of a single operation that must be compiled, or else the whole is compiled
-# A plan saves the time of each operation and of the temporary result. A plan costs the time of the planner and of the compiler, and once in
-# a process the load of the compiler.
-OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 10
-PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 12_000_000, 16, 60_000_000
+# A plan saves the time of each operation and of the temporary result. A plan costs the time of the planner for each node, of the compiler
+# for a kernel and for each reduction inside, and once in a process the load of both. All were measured on Zen 4, 2026-11-30.
+OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 20
+PLANNING_NS, COMPILATION_NS, LOADING_NS = 600_000, 7_000_000, 45_000_000
 SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
 _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
     BoundedCache(1 << 12)
@@ -176,7 +175,9 @@ def make_unfused_plan(
     part_of = dict(zip(keys, parts, strict=True))
     matches = {key: find_plan(part.capture()) for key, part in part_of.items()}
     missing = [key for key, match in matches.items() if match is None]
-    if len(missing) * MIN_NODES_PER_COMPILATION > len(parts) or not parts:
+    pending = [node for node in nodes if node.buffer is None]
+    cost_ns = _estimate_cost(pending)
+    if 2 * sum([_estimate_cost([*part_of[key].fused, part_of[key].node]) for key in missing]) > cost_ns or not parts:
         return None
     matches |= {key: (make_plan(part_of[key].capture()), 0) for key in missing}
     slot_count, gain_ns = len(nodes), 0
@@ -196,12 +197,12 @@ def make_unfused_plan(
         slot_count += plan.additional_slot_count
         steps += [_renumber(step, slots, part) for step in plan.steps]
         expensive.update([part.slots[k] for k in plan.expensive_slots])
-    stored, pending = {step.result_slot for step in steps}, [node for node in nodes if node.buffer is None]
+    stored = {step.result_slot for step in steps}
     slot_of = {node: k for k, node in enumerate(nodes)}
     inlined = [slot_of[node] for node in pending if slot_of[node] not in stored]
     roles = SlotRoles(inlined, [k for k in inlined if k in expensive])
     plan = assemble_plan(backend().target, steps, pending, slot_of, (len(nodes), slot_count), roles)
-    plan.deferral = defer_plan(pending, gain_ns)
+    plan.deferral = defer_plan(pending, gain_ns, cost_ns)
     return None if plan.deferral.charge_run() else plan
 
 
@@ -264,34 +265,42 @@ class Deferral(NamedTuple):
     """The policy that decides when a plan for the whole graph takes the place of an unfused plan. Times are estimates.
 
     A run of the unfused plan takes `gain_ns` more than a run of the plan for the whole, which costs `cost_ns` to make. `spent_ns` has one
-    item: the additional time so far of all runs of unfused plans for the same operations.
+    item: the additional time so far of all runs of unfused plans for the same operations. The functions in `run_counters` return how often
+    generated code has run the plan since their last call.
     """
 
     gain_ns: int
     cost_ns: int
     spent_ns: list[int]
+    run_counters: list[Callable[[], int]]
 
     def charge_run(self) -> bool:
-        """Charge a run of the unfused plan. Return whether the plan is due: all unfused runs have cost as much time."""
-        self.spent_ns[0] += self.gain_ns
+        """Charge a run, and the runs of generated code. Return whether the plan is due: all unfused runs have cost as much time."""
+        self.spent_ns[0] += (1 + sum([count_runs() for count_runs in self.run_counters])) * self.gain_ns
         return self.spent_ns[0] >= self.cost_ns
 
-    def prepay_runs(self) -> int:
-        """Charge some runs in advance, at least one and at most until the plan is due, and return their number."""
-        runs = min(max(1, (self.cost_ns - self.spent_ns[0]) // self.gain_ns), MAX_PREPAID_RUNS)
-        self.spent_ns[0] += runs * self.gain_ns
-        return runs
+    def count_granted_runs(self) -> int:
+        """Return how often generated code may run the plan without asking: until the plan is due, but at most `MAX_GRANTED_RUNS` times."""
+        return min(max(1, (self.cost_ns - self.spent_ns[0]) // self.gain_ns), MAX_GRANTED_RUNS)
 
 
-def defer_plan(nodes: Sequence[Node], gain_ns: int) -> Deferral:
-    """Return a new deferral for a graph with the pending nodes `nodes`, whose unfused plan takes `gain_ns` too much time."""
+def _estimate_cost(nodes: Sequence[Node]) -> int:
+    """Return how many nanoseconds a plan for the pending nodes `nodes` costs once the planner and the compiler are loaded."""
+    reduction_count = sum([isinstance(node.op, Reduction) for node in nodes])
+    return len(nodes) * PLANNING_NS + (1 + reduction_count) * COMPILATION_NS
+
+
+def defer_plan(nodes: Sequence[Node], gain_ns: int, cost_ns: int) -> Deferral:
+    """Return a new deferral for a graph with the pending nodes `nodes`, whose unfused plan takes `gain_ns` too much time.
+
+    A plan for the whole costs `cost_ns`, and the load of the planner and the compiler.
+    """
     operations = tuple([node.recipe.op for node in nodes])
     spent_ns = _spent_ns.get(operations)
     if spent_ns is None:
         spent_ns = [0]
         _spent_ns.put(operations, spent_ns)
-    cost_ns = len(nodes) * PLANNING_NS + (1 + len(nodes) // NODES_PER_KERNEL) * COMPILATION_NS
-    return Deferral(max(1, gain_ns), cost_ns + (0 if backend().count_compilations()[0] else LOADING_NS), spent_ns)
+    return Deferral(max(1, gain_ns), cost_ns + (0 if backend().count_compilations()[0] else LOADING_NS), spent_ns, [])
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:
@@ -313,6 +322,7 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)
+            is_contraction = is_contraction and not _has_full_operand(source)  # an operand of a contraction depends on rows or on columns
             is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
             if (order is False and is_contraction) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
