@@ -12,11 +12,12 @@ import tenxor as tx
 from tenxor import fastpath
 from tenxor.fastpath import disabled
 from tenxor.graph.node import Node
+from tenxor.runtime.deferral import MAX_GRANTED_RUNS, Deferral, defer_plan
 from tenxor.runtime.graph_signature import GraphSignature, capture_in_python
 from tenxor.runtime.plan_execution import Plan
 from tenxor.runtime.planner import make_plan
 from tenxor.runtime.realize import get_plan
-from tenxor.runtime.unfused_plans import MAX_GRANTED_RUNS, Deferral, defer_plan, list_parts, make_unfused_plan
+from tenxor.runtime.unfused_plans import list_parts, make_unfused_plan
 from tests.fuzz.same_bits import choosing_fusion
 
 RNG = np.random.default_rng(5)

@@ -48,6 +48,20 @@ class AccessStrides(NamedTuple):
         return self.steps.get(axis) == 1
 
 
+class ReductionOrder(NamedTuple):
+    """The order in which a reduction adds: `groups` of its axes, outermost first, each walked as a single loop, without axes of size 1.
+
+    Axes are numbered from 0, the outermost axis of the reduction. If view chains split them, `split_extents` has the extents of the parts,
+    and the parts are numbered. Lanes run along the last group, or along loops around the reduction if it takes its elements in sequence, in
+    a single state (`is_sequential`). If `follows_factors`, the order follows the memory of the factors of a summed product.
+    """
+
+    groups: tuple[Loops, ...]
+    split_extents: tuple[int, ...]
+    is_sequential: bool
+    follows_factors: bool
+
+
 def merge_axes(axes: Loops, walks: Sequence[AccessStrides], extents: list[int], boundaries: set[int]) -> Loops:
     """Return the axes, with neighbours merged where every access walks them as a single axis, numbered like the inner axis.
 

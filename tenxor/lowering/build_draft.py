@@ -17,7 +17,7 @@ from ..ops import OPS, DTypes, Op
 from ..ops.complex.split_formulas import apply_op, convert, make_pair
 from ..ops.expr import Expr, apply, call, zero
 from ..ops.reductions import Reduction
-from .access_strides import Loops
+from .access_strides import Loops, ReductionOrder
 from .index_maps import (
     add_inner_axes,
     get_inner_shape,
@@ -28,7 +28,7 @@ from .index_maps import (
 )
 from .ir import Accumulator, Result, ScalarParameter, State
 from .kernel_draft import Access, DraftAccess, DraftIndex, KernelDraft, ReductionLoop
-from .reduction_order import ReductionOrder, find_reduction_order
+from .reduction_order import find_reduction_order
 
 split_complex_states = LazyFunctions("tenxor.ops.complex.component_reductions").split_complex_states  # imported with the first reduction
 Task = Generator["Task", Expr, Expr]  # a task: yields subtasks, receives the expression of each, and returns an expression

@@ -9,9 +9,8 @@ from ..dtypes import DType, int64
 from ..graph.node import Node, Scalar
 from ..layout import Layout
 from ..ops.expr import Expr, walk, walk_unvisited
-from .access_strides import Loops
+from .access_strides import Loops, ReductionOrder
 from .ir import Accumulator, Result
-from .reduction_order import ReductionOrder
 
 
 class DraftIndex(Expr):

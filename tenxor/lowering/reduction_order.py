@@ -12,33 +12,18 @@ from math import prod
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions
-from .._utils.records import NamedTuple
 from ..graph.node import Node
 from ..graph.reduced_sources import find_summed_product
 from ..graph.reduction_limits import MAX_SHORT_ITERATIONS, MIN_ROW_BYTES
 from ..layout import Layout
 from ..ops.reductions import Reduction
-from .access_strides import AccessStrides, Loops, merge_axes, order_reduction
+from .access_strides import AccessStrides, Loops, ReductionOrder, merge_axes, order_reduction
 from .index_maps import add_inner_axes, get_inner_shape, make_identity_map
 
 split_reads = LazyFunctions("tenxor.lowering.split_loops").split_reads  # imported with the first chain of views
 _orders: BoundedCache[ReductionOrder] = register("orders of reductions", "the order of a reduction, by its recipe and a summed product's")(
     BoundedCache(1 << 12)
 )
-
-
-class ReductionOrder(NamedTuple):
-    """The order in which a reduction adds: `groups` of its axes, outermost first, each walked as a single loop, without axes of size 1.
-
-    Axes are numbered from 0, the outermost axis of the reduction. If view chains split them, `split_extents` has the extents of the parts,
-    and the parts are numbered. Lanes run along the last group, or along loops around the reduction if it takes its elements in sequence, in
-    a single state (`is_sequential`). If `follows_factors`, the order follows the memory of the factors of a summed product.
-    """
-
-    groups: tuple[Loops, ...]
-    split_extents: tuple[int, ...]
-    is_sequential: bool
-    follows_factors: bool
 
 
 def find_reduction_order(node: Node) -> ReductionOrder:

@@ -28,7 +28,7 @@ from ..graph.reduction_limits import (
     STEPS_PER_CHUNK,
 )
 from ..layout import Layout
-from ..lowering.reduction_order import ReductionOrder
+from ..lowering.access_strides import ReductionOrder
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 

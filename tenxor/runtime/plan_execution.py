@@ -27,7 +27,7 @@ from ..target import Target
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from .unfused_plans import Deferral
+    from .deferral import Deferral
 
     class SlotContent(Protocol):
         """The content of a slot: a node of the signature, or a `BufferSlot`."""

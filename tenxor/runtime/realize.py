@@ -150,12 +150,13 @@ def _find_stored_plan(signature: GraphSignature) -> Plan | None:
     """Return the plan for `signature` from memory, from the disk or from the package; None if no plan is found. Unfused plans do not
     count.
     """
-    plan = _cached_plan(signature.key)
+    plan: Plan | None = _cached_plan(signature.key)
     if plan is not None and plan.deferral is None:
         return plan
     generic_plans = find_loaded_module("tenxor.runtime.generic_plans")
     plan = None if generic_plans is None else generic_plans.find_plan_in_memory(signature)
-    return plan or plan_disk_cache.load_plan(signature) or find_shipped_plan(signature)
+    plan = plan or plan_disk_cache.load_plan(signature) or find_shipped_plan(signature)
+    return plan
 
 
 def _find_single_plan(signature: GraphSignature) -> tuple[Plan, int] | None:

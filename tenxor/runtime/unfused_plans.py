@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from types import NoneType
 
-from .._utils.bounded_cache import BoundedCache
-from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import KernelArguments
@@ -24,6 +22,7 @@ from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..rewrite.blockwise_op import MAX_UNBLOCKED_BYTES
 from ..target import Fusing
+from .deferral import OPERATION_NS, TEMPORARY_BYTES_PER_NS, defer_plan, estimate_cost
 from .graph_signature import GraphSignature, capture_in_python
 from .kernel_call import SingleKernelCall
 from .operand_axes import is_plain_matrix_product
@@ -31,16 +30,8 @@ from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
 
 MAX_UNFUSED_NODES = 1 << 10
-MAX_GRANTED_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as some runs
 MAX_UNFUSED_BYTES = 1 << 26  # bytes of a result: larger temporary results may need too much memory
-# A plan saves the time of each operation and of the temporary result. A plan costs the time of the planner for each node, of the compiler
-# for a kernel and for each reduction inside, and once in a process the load of both. All were measured on Zen 4, 2026-11-30.
-OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 20
-PLANNING_NS, COMPILATION_NS, LOADING_NS = 600_000, 7_000_000, 45_000_000
 SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
-_spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
-    BoundedCache(1 << 12)
-)
 
 
 class Part(NamedTuple):
@@ -72,20 +63,6 @@ class Part(NamedTuple):
         return capture_in_python([_clone_part(self.node, self.fused)[self.node]])
 
 
-def _clone_part(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
-    """Return the new nodes of the part that computes `node` with the nodes `fused`, in topological order, by the nodes of the graph.
-
-    The nodes read by the part have stand-ins in memory.
-    """
-    clone_of = dict[Node, Node]()
-    for n in (*fused, node):
-        for source in n.sources:
-            if type(source) is Node and source not in clone_of:
-                clone_of[source] = Node(source.recipe.data_recipe, buffer=META_BUFFER)  # type: ignore[arg-type]
-        clone_of[n] = Node(n.recipe, tuple([clone_of[s] if type(s) is Node else s for s in n.sources]), n.offsets)
-    return clone_of
-
-
 def list_parts(signature: GraphSignature) -> list[Part]:
     """Return the parts of the graph of `signature` to compute one by one, in order; an empty list if it must be planned as a whole."""
     slot_of, first_numbers, offset_count, scalar_count = dict[Node, int](), dict[Node, tuple[int, int]](), 0, 0
@@ -113,6 +90,20 @@ def list_parts(signature: GraphSignature) -> list[Part]:
                 scalars += range(first_scalar, first_scalar + sum([type(s) is not Node for s in n.sources]))
         parts.append(Part(node, fused, [slot_of[n] for n in nodes], [*offsets, (-1, 0)], scalars))
     return parts
+
+
+def _clone_part(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
+    """Return the new nodes of the part that computes `node` with the nodes `fused`, in topological order, by the nodes of the graph.
+
+    The nodes read by the part have stand-ins in memory.
+    """
+    clone_of = dict[Node, Node]()
+    for n in (*fused, node):
+        for source in n.sources:
+            if type(source) is Node and source not in clone_of:
+                clone_of[source] = Node(source.recipe.data_recipe, buffer=META_BUFFER)  # type: ignore[arg-type]
+        clone_of[n] = Node(n.recipe, tuple([clone_of[s] if type(s) is Node else s for s in n.sources]), n.offsets)
+    return clone_of
 
 
 def _order_parts(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
@@ -176,8 +167,8 @@ def make_unfused_plan(
     matches = {key: find_plan(part.capture()) for key, part in part_of.items()}
     missing = [key for key, match in matches.items() if match is None]
     pending = [node for node in nodes if node.buffer is None]
-    cost_ns = _estimate_cost(pending)
-    if 2 * sum([_estimate_cost([*part_of[key].fused, part_of[key].node]) for key in missing]) > cost_ns or not parts:
+    cost_ns = estimate_cost(pending)
+    if 2 * sum([estimate_cost([*part_of[key].fused, part_of[key].node]) for key in missing]) > cost_ns or not parts:
         return None
     matches |= {key: (make_plan(part_of[key].capture()), 0) for key in missing}
     slot_count, gain_ns = len(nodes), 0
@@ -259,48 +250,6 @@ def _is_standalone(node: Node, reader: Node) -> bool:
     if isinstance(op, Reduction):
         return reader is node or not any(node.offsets)
     return isinstance(op, Op) or op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
-
-
-class Deferral(NamedTuple):
-    """The policy that decides when a plan for the whole graph takes the place of an unfused plan. Times are estimates.
-
-    A run of the unfused plan takes `gain_ns` more than a run of the plan for the whole, which costs `cost_ns` to make. `spent_ns` has one
-    item: the additional time so far of all runs of unfused plans for the same operations. The functions in `run_counters` return how often
-    generated code has run the plan since their last call.
-    """
-
-    gain_ns: int
-    cost_ns: int
-    spent_ns: list[int]
-    run_counters: list[Callable[[], int]]
-
-    def charge_run(self) -> bool:
-        """Charge a run, and the runs of generated code. Return whether the plan is due: all unfused runs have cost as much time."""
-        self.spent_ns[0] += (1 + sum([count_runs() for count_runs in self.run_counters])) * self.gain_ns
-        return self.spent_ns[0] >= self.cost_ns
-
-    def count_granted_runs(self) -> int:
-        """Return how often generated code may run the plan without asking: until the plan is due, but at most `MAX_GRANTED_RUNS` times."""
-        return min(max(1, (self.cost_ns - self.spent_ns[0]) // self.gain_ns), MAX_GRANTED_RUNS)
-
-
-def _estimate_cost(nodes: Sequence[Node]) -> int:
-    """Return how many nanoseconds a plan for the pending nodes `nodes` costs once the planner and the compiler are loaded."""
-    reduction_count = sum([isinstance(node.op, Reduction) for node in nodes])
-    return len(nodes) * PLANNING_NS + (1 + reduction_count) * COMPILATION_NS
-
-
-def defer_plan(nodes: Sequence[Node], gain_ns: int, cost_ns: int) -> Deferral:
-    """Return a new deferral for a graph with the pending nodes `nodes`, whose unfused plan takes `gain_ns` too much time.
-
-    A plan for the whole costs `cost_ns`, and the load of the planner and the compiler.
-    """
-    operations = tuple([node.recipe.op for node in nodes])
-    spent_ns = _spent_ns.get(operations)
-    if spent_ns is None:
-        spent_ns = [0]
-        _spent_ns.put(operations, spent_ns)
-    return Deferral(max(1, gain_ns), cost_ns + (0 if backend().count_compilations()[0] else LOADING_NS), spent_ns, [])
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:
