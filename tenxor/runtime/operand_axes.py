@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
+from typing import TYPE_CHECKING
 
 from .._utils.records import NamedTuple
 from ..dtypes import float64
@@ -28,9 +29,11 @@ from ..graph.reduction_limits import (
     STEPS_PER_CHUNK,
 )
 from ..layout import Layout
-from ..lowering.access_strides import ReductionOrder
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
+
+if TYPE_CHECKING:
+    from ..lowering.access_strides import ReductionOrder
 
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
 # The kind of the rows of a matrix, and the ends of kinds of operands that are reduced row by row, and few elements at a time

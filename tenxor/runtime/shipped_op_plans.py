@@ -17,12 +17,12 @@ from typing import Any
 
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import counts, register
+from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
 from ..graph.node import Node, Recipe, is_store
 from ..graph.reduced_sources import find_summed_product, has_memory_order
-from ..lowering.reduction_order import find_reduction_order
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from .graph_signature import GraphSignature
@@ -39,6 +39,7 @@ LARGE_BYTES_PER_NS = 100  # bytes of a large result for each nanosecond that a c
 EXTENT, REDUCED_EXTENT, ONE, ZERO, ROW_COUNT, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
 # In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, and from row to row
 REDUCED_STEP, ROW_STEP = 8, 16
+find_reduction_order = LazyFunctions("tenxor.lowering.reduction_order").find_reduction_order
 SUMS = REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
 _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
     BoundedCache(1 << 12)
