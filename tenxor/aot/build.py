@@ -305,7 +305,7 @@ BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "mi
 REDUCED_SHAPE, SHORT_SHAPE = (263, 331), (263, 3)  # results, and elements reduced for each
 RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
 BLOCK_SHAPE = (31, 23, 331)  # results, and rows of elements reduced for each: no more than the planner reduces in one kernel
-BLOCK_STEPS = (RESULT_STEPS[0], 347, 1), (RESULT_STEPS[1], 353, 1)
+BLOCK_STEPS, COLUMN_BLOCK_STEPS = ((RESULT_STEPS[0], 347, 1), (RESULT_STEPS[1], 353, 1)), (1, RESULT_STEPS[0], 37)
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # a block of rows and a chunk of steps, with a remainder of each
 # Steps of both operands of a sum of products: between neighbouring results, and along the sum
 PRODUCT_STEPS = (
@@ -349,7 +349,9 @@ def _op_reductions() -> Iterator[tx.Tensor]:
             x, y = [_strided_operand(dtype, SHORT_SHAPE, steps) for steps in zip(RESULT_STEPS, STEPS)]  # noqa: B905
             yield from (x.sum(axis=1), x.prod(axis=1), (x * y).sum(axis=1))
             x, y = [_strided_operand(dtype, BLOCK_SHAPE, steps) for steps in BLOCK_STEPS]
-            yield from (x.sum(axis=(1, 2)), x.prod(axis=(1, 2)), (x * y).sum(axis=(1, 2)))
+            columns = _strided_operand(dtype, BLOCK_SHAPE, COLUMN_BLOCK_STEPS)
+            yield from (f(z, axis=(1, 2)) for z in (x, columns) for f in (tx.sum, tx.prod))
+            yield (x * y).sum(axis=(1, 2))
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
             yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)

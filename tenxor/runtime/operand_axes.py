@@ -95,13 +95,13 @@ class OperandAxes(NamedTuple):
             return [(MATRIX + STRIDED, STRIDED + STRIDED)] if self.reduced[0] <= STEPS_PER_CHUNK else []
         if self.has_columns:
             if all([step in (0, 1) for step in steps]):
-                return [tuple([_describe_step(step) + STRIDED for step in steps])]
+                return [tuple([_describe_step(step) + STRIDED + (ROWS if self.rows else "") for step in steps])]
             if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
                 # kernels for columns with a step are shipped for few elements only
                 return [(STRIDED + STRIDED + SHORT,) * len(steps)] if self.reduced_count <= MAX_SHORT_ITERATIONS and not self.rows else []
         inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[2:]]
         if self.rows:
-            return [] if self.has_columns else [tuple([STRIDED + kind + ROWS for kind in inner])]
+            return [tuple([STRIDED + kind + ROWS for kind in inner])]
         outer = [ELEMENT if step == 0 else STRIDED for step in steps] if product else [STRIDED]
         kinds_by_speed = [(outer, inner), ([STRIDED] * len(steps), inner), ([STRIDED] * len(steps), [STRIDED] * len(steps))]
         return list(dict.fromkeys([tuple([a + b for a, b in zip(*pair, strict=True)]) for pair in kinds_by_speed]))

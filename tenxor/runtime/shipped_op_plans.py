@@ -24,7 +24,7 @@ from ..codegen.interface import Compiled, KernelArguments
 from ..graph.node import Node, Recipe, is_store
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..ops import OPS
-from ..ops.reductions import REDUCTIONS
+from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
 from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
@@ -75,12 +75,13 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     return _find_plan(nodes, *match[:2])
 
 
-def find_temporary_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
+def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False) -> tuple[Plan, int] | None:
     """Return a plan for `signature` by a shipped kernel, and by how many nanoseconds a compiled kernel would be faster; None on a miss.
 
-    `signature` is that of a single operation, or of a sum of a product.
+    `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a part of a graph that the planner
+    has rewritten.
     """
-    match = _find_kernel_of(signature, signature.nodes)
+    match = _find_kernel_of(signature, signature.nodes, is_rewritten=is_rewritten)
     plan = None if match is None else _find_plan(signature.nodes, *match[:2])
     return None if match is None or plan is None else (plan, match[2])
 
@@ -98,16 +99,16 @@ def _get_product(nodes: Sequence[Node]) -> Node | None:
 Match = tuple[ShippedKernel, OperandAxes, int]  # a kernel, the axes of an operation, and by how many ns a compiled kernel would be faster
 
 
-def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node]) -> Match | None:
+def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewritten: bool = False) -> Match | None:
     """Return the shipped kernel with the planner's bits for `signature`, or for `nodes` in place of its nodes; None without one. Cached."""
     node = nodes[-1]
     product = _get_product(nodes) if signature.pending_count > 1 and len(signature.root_slots) == 1 else None
     if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
         return None  # several kernels, or a store of values that are read from the overwritten memory
-    key = node.recipe if product is None else (node.recipe, product.recipe)
+    key = node.recipe, None if product is None else product.recipe, is_rewritten
     match = _matches.get(key)
     if match is None:
-        match = _match(node.recipe, None if product is None else product.recipe, _merge_axes_of(node, product)) or ()
+        match = _match(*key[:2], _merge_axes_of(node, product), is_rewritten=is_rewritten) or ()
         _matches.put(key, match)
     return match or None
 
@@ -198,17 +199,22 @@ def marshal_portably(value: Any) -> bytes:
     return marshal.dumps(value, 2)
 
 
-def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None) -> Match | None:
+def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, is_rewritten: bool) -> Match | None:
     """Return the result of `_find_kernel_of` for an operation on `axes`, computed anew."""
-    if axes is None or not recipe.nbytes or 0 in axes.extents or (axes.reduced and not is_served(recipe, axes)):
+    if axes is None or not recipe.nbytes or 0 in axes.extents:
         return None
-    target, size = backend().target, _count_visits(axes)
+    target, size, unserved_ns = backend().target, _count_visits(axes), 0
+    if axes.reduced and not is_served(recipe, axes):  # the planner would rewrite the reduction
+        is_free = isinstance(recipe.op, Reduction) and recipe.op.is_order_free(recipe.dtypes[0])
+        if axes.is_matrix_product or axes.is_scan or not (is_rewritten or is_free):
+            return None
+        unserved_ns = MAX_EXTRA_NS + size * STRIDED_ELEMENT_NS
     rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
     large_ns = MAX_EXTRA_NS + recipe.nbytes // LARGE_BYTES_PER_NS if recipe.nbytes >= max_bytes else 0
     kinds = axes.list_kinds(recipe, product)
     for candidate in kinds:
-        extra_ns = rows * ROW_NS + large_ns + (0 if candidate == kinds[0] else size * STRIDED_ELEMENT_NS)
+        extra_ns = rows * ROW_NS + large_ns + unserved_ns + (0 if candidate == kinds[0] else size * STRIDED_ELEMENT_NS)
         content = backend().read_shipped(encode_op_key(recipe, candidate, product))
         if content is not None:
             return ShippedKernel(*marshal.loads(content)), axes, extra_ns

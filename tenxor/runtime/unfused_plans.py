@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
+from functools import partial
 from types import NoneType
 
+from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import KernelArguments
@@ -23,12 +25,14 @@ from ..ops.reductions import REDUCTIONS, Reduction
 from ..rewrite.blockwise_op import MAX_UNBLOCKED_BYTES
 from ..target import Fusing
 from .deferral import OPERATION_NS, TEMPORARY_BYTES_PER_NS, defer_plan, estimate_cost
-from .graph_signature import GraphSignature, capture_in_python
+from .graph_signature import GraphSignature, capture_in_python, decode_offset, iter_scalars, make_placeholders
 from .kernel_call import SingleKernelCall
 from .operand_axes import is_plain_matrix_product
 from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
+from .shipped_op_plans import find_temporary_plan
 
+rewrite_graph = LazyFunctions("tenxor.rewrite.rewrite_passes").rewrite_graph  # imported with the first reduction that is rewritten
 MAX_UNFUSED_NODES = 1 << 10
 MAX_UNFUSED_BYTES = 1 << 26  # bytes of a result: larger temporary results may need too much memory
 SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
@@ -63,32 +67,35 @@ class Part(NamedTuple):
         return capture_in_python([_clone_part(self.node, self.fused)[self.node]])
 
 
-def list_parts(signature: GraphSignature) -> list[Part]:
-    """Return the parts of the graph of `signature` to compute one by one, in order; an empty list if it must be planned as a whole."""
-    slot_of, first_numbers, offset_count, scalar_count = dict[Node, int](), dict[Node, tuple[int, int]](), 0, 0
-    for k, node in enumerate(signature.nodes):
-        slot_of[node] = k
-        if node.buffer is None:
-            first_numbers[node] = offset_count, scalar_count
-            offset_count += len(node.offsets)
-            scalar_count += sum([type(source) is not Node for source in node.sources])
-    parts = []
-    for node, fused in _order_parts([signature.nodes[k] for k in signature.root_slots]):
+def list_parts(signature: GraphSignature, *, is_rewritten: bool = False) -> list[Part]:
+    """Return the parts of the graph of `signature` to compute one by one, in order; an empty list if it must be planned as a whole.
+
+    With `is_rewritten`, return the parts of the graph after the planner's rewriting. Nodes that it adds have slots behind those of the
+    signature.
+    """
+    nodes = make_placeholders(signature)
+    roots, slot_of = [nodes[k] for k in signature.root_slots], {node: k for k, node in enumerate(nodes)}
+    if is_rewritten:
+        replacement_of = rewrite_graph([node for node in nodes if node.buffer is None], roots)
+        slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
+        roots = [replacement_of.get(root, root) for root in roots]
+    scalar_numbers = {id(scalar): k for k, scalar in enumerate(iter_scalars(nodes))}
+    slot_count, parts = len(nodes), list[Part]()
+    for node, fused in _order_parts(roots):
         if len(fused) < 2:
-            nodes = [source for source in dict.fromkeys((fused or (node,))[0].sources) if type(source) is Node] + [*fused, node]
+            part_nodes = [source for source in dict.fromkeys((fused or (node,))[0].sources) if type(source) is Node] + [*fused, node]
         else:
             clone_of = _clone_part(node, fused)
-            graph_node_of = {clone: n for n, clone in clone_of.items()}
-            nodes = [graph_node_of[clone] for clone in capture_in_python([clone_of[node]]).nodes]
-        offsets, scalars = list[tuple[int, int]](), list[int]()
-        for n in nodes:
-            if n is node or n in fused:
-                first_offset, first_scalar = first_numbers[n]
-                operands = [*n.sources, None]  # the last offset may be the target's
-                is_memory = [type(s) is not Node or s.buffer is not None for s in operands]
-                offsets += [(first_offset + k, 0) if is_memory[k] else (-1, start) for k, start in enumerate(n.offsets)]
-                scalars += range(first_scalar, first_scalar + sum([type(s) is not Node for s in n.sources]))
-        parts.append(Part(node, fused, [slot_of[n] for n in nodes], [*offsets, (-1, 0)], scalars))
+            node_of = {clone: n for n, clone in clone_of.items()}
+            part_nodes = [node_of[clone] for clone in capture_in_python([clone_of[node]]).nodes]
+        for n in part_nodes:
+            if n not in slot_of:
+                slot_of[n] = slot_count
+                slot_count += 1
+        readers = [n for n in part_nodes if n is node or n in fused]
+        offsets = [decode_offset(offset) for n in readers for offset in n.offsets]
+        scalars = [scalar_numbers[id(source)] for n in readers for source in n.sources if type(source) is not Node]
+        parts.append(Part(node, fused, [slot_of[n] for n in part_nodes], [*offsets, (-1, 0)], scalars))
     return parts
 
 
@@ -161,18 +168,22 @@ def make_unfused_plan(
     `make_plan` compiles missing plans. Return None if the graph must be planned as a whole, if many plans are missing, or if a plan for the
     whole is due at once.
     """
-    nodes, parts, steps, expensive = signature.nodes, list_parts(signature), list[PlanStep](), set[int]()
-    keys = [part.make_key() for part in parts]
+    nodes, steps, expensive = signature.nodes, list[PlanStep](), set[int]()
+    parts, keys, matches = _match_parts(list_parts(signature), find_plan)
+    if any([matches[key] is None and isinstance(part.node.op, Reduction) for key, part in zip(keys, parts, strict=True)]):
+        # the planner may rewrite a reduction without a kernel; shipped kernels serve only reductions that it leaves alone
+        rewritten = _match_parts(list_parts(signature, is_rewritten=True), partial(find_temporary_plan, is_rewritten=True))
+        if rewritten[0] and None not in rewritten[2].values():
+            parts, keys, matches = rewritten
     part_of = dict(zip(keys, parts, strict=True))
-    matches = {key: find_plan(part.capture()) for key, part in part_of.items()}
     missing = [key for key, match in matches.items() if match is None]
     pending = [node for node in nodes if node.buffer is None]
     cost_ns = estimate_cost(pending)
     if 2 * sum([estimate_cost([*part_of[key].fused, part_of[key].node]) for key in missing]) > cost_ns or not parts:
         return None
     matches |= {key: (make_plan(part_of[key].capture()), 0) for key in missing}
-    slot_count, gain_ns = len(nodes), 0
-    moved_slots = dict[int, int]()  # an outer product stays pending: in memory, it would add in another order for a later sum
+    slot_count, gain_ns = max(len(nodes), *[k + 1 for part in parts for k in part.slots]), 0
+    moved_slots = dict[int, int]()  # products that stay pending, so that a later sum reads the factors
     for key, part in zip(keys, parts, strict=True):
         plan, extra_ns = matches[key]  # type: ignore[misc]
         if not all([type(step.kernel_call) in (SingleKernelCall, NoneType) for step in plan.steps]):
@@ -180,7 +191,7 @@ def make_unfused_plan(
         slot = part.slots[-1]
         if slot not in signature.root_slots:
             gain_ns += OPERATION_NS + part.node.recipe.nbytes // TEMPORARY_BYTES_PER_NS
-            if _is_outer_product(part.node):
+            if slot < len(nodes) and _reorders_sum(part.node):
                 moved_slots[slot] = slot_count
                 slot_count += 1
         gain_ns += extra_ns
@@ -195,6 +206,17 @@ def make_unfused_plan(
     plan = assemble_plan(backend().target, steps, pending, slot_of, (len(nodes), slot_count), roles)
     plan.deferral = defer_plan(pending, gain_ns, cost_ns)
     return None if plan.deferral.charge_run() else plan
+
+
+Matches = dict[object, tuple[Plan, int] | None]
+
+
+def _match_parts(
+    parts: list[Part], find_plan: Callable[[GraphSignature], tuple[Plan, int] | None]
+) -> tuple[list[Part], list[object], Matches]:
+    """Return `parts`, the key of each, and the result of `find_plan` for each key."""
+    keys = [part.make_key() for part in parts]
+    return parts, keys, {key: find_plan(part.capture()) for key, part in dict(zip(keys, parts, strict=True)).items()}
 
 
 def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
@@ -218,10 +240,10 @@ def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
     return new_step
 
 
-def _is_outer_product(node: Node) -> bool:
-    """Return whether `node` multiplies operands that are all smaller than the result."""
-    operands = [source for source in node.sources if type(source) is Node]
-    return node.op is MULTIPLY and bool(operands) and all([source.size < node.size for source in operands])
+def _reorders_sum(node: Node) -> bool:
+    """Return whether `node` is a product that a later sum would add in another order from memory than by its factors."""
+    sizes = {source.size for source in node.sources if type(source) is Node}
+    return node.op is MULTIPLY and not (node.recipe.keeps_order and sizes <= {1, node.size})
 
 
 def _reads_product(node: Node) -> bool:
