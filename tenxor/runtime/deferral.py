@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
@@ -12,9 +13,10 @@ from ..graph.node import Node
 from ..ops.reductions import Reduction
 
 MAX_GRANTED_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as some runs
-# A plan saves the time of each operation and of the temporary result. A plan costs the time of the planner for each node, of the compiler
-# for a kernel and for each reduction inside, and once in a process the load of both. All were measured on Zen 4, 2026-11-30.
-OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 20
+# A plan saves the time of each operation, launched by generated code or in Python, and of the temporary result. A plan costs the time of
+# the planner for each node, of the compiler for a kernel and for each reduction inside, and once in a process the load of both. All were
+# measured on Zen 4, 2026-11-30.
+OPERATION_NS, PYTHON_OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 4_000, 20
 PLANNING_NS, COMPILATION_NS, LOADING_NS = 600_000, 7_000_000, 45_000_000
 _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
     BoundedCache(1 << 12)
@@ -42,6 +44,11 @@ class Deferral(NamedTuple):
     def count_granted_runs(self) -> int:
         """Return how often generated code may run the plan without asking: until the plan is due, but at most `MAX_GRANTED_RUNS` times."""
         return min(max(1, (self.cost_ns - self.spent_ns[0]) // self.gain_ns), MAX_GRANTED_RUNS)
+
+
+def estimate_gain(node: Node) -> int:
+    """Return how many nanoseconds a plan saves that does not store `node`, a temporary result."""
+    return (PYTHON_OPERATION_NS if upcalls.installed is None else OPERATION_NS) + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS
 
 
 def estimate_cost(nodes: Sequence[Node]) -> int:

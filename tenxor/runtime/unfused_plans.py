@@ -15,7 +15,7 @@ from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import KernelArguments
-from ..graph.node import EMPTY, POSITION, Node, Scan, is_read_from_memory, is_store
+from ..graph.node import EMPTY, POSITION, Node, Scalar, Scan, is_read_from_memory, is_store
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..graph.reduction_limits import MIN_CONTRACTION_SIZES
 from ..layout import Layout
@@ -24,7 +24,7 @@ from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..rewrite.blockwise_op import MAX_UNBLOCKED_BYTES
 from ..target import Fusing
-from .deferral import OPERATION_NS, TEMPORARY_BYTES_PER_NS, defer_plan, estimate_cost
+from .deferral import defer_plan, estimate_cost, estimate_gain
 from .graph_signature import GraphSignature, capture_in_python, decode_offset, iter_scalars, make_placeholders
 from .kernel_call import SingleKernelCall
 from .operand_axes import is_plain_matrix_product
@@ -53,14 +53,10 @@ class Part(NamedTuple):
     scalars: Sequence[int]
 
     def make_key(self) -> object:
-        """Return a key that is equal for parts with the same plan: the recipes, and which sources and offsets are equal."""
-        if len(self.fused) > 1:
-            return self.capture().key
-        reader = self.fused[0] if self.fused else self.node
-        sources = reader.sources
-        reads = [*zip(sources, reader.offsets)]  # noqa: B905  # the last offset may be the target's
-        equalities = [*map(sources.index, sources), *map(reads.index, reads)] if len(reads) > 1 else ()
-        return self.node.recipe, reader.recipe, *equalities
+        """Return a key that is equal for parts with the same plan."""
+        if _has_own_reads(self.node, self.fused):
+            return self.node.recipe, (self.fused[0] if self.fused else self.node).recipe
+        return self.capture().key
 
     def capture(self) -> GraphSignature:
         """Return the signature of the part, with stand-ins in memory for the sources."""
@@ -82,8 +78,8 @@ def list_parts(signature: GraphSignature, *, is_rewritten: bool = False) -> list
     scalar_numbers = {id(scalar): k for k, scalar in enumerate(iter_scalars(nodes))}
     slot_count, parts = len(nodes), list[Part]()
     for node, fused in _order_parts(roots):
-        if len(fused) < 2:
-            part_nodes = [source for source in dict.fromkeys((fused or (node,))[0].sources) if type(source) is Node] + [*fused, node]
+        if _has_own_reads(node, fused):
+            part_nodes = [source for source in (fused or (node,))[0].sources if type(source) is Node] + [*fused, node]
         else:
             clone_of = _clone_part(node, fused)
             node_of = {clone: n for n, clone in clone_of.items()}
@@ -92,11 +88,19 @@ def list_parts(signature: GraphSignature, *, is_rewritten: bool = False) -> list
             if n not in slot_of:
                 slot_of[n] = slot_count
                 slot_count += 1
-        readers = [n for n in part_nodes if n is node or n in fused]
+        readers = [*fused, node] if len(fused) < 2 else [n for n in part_nodes if n is node or n in fused]
         offsets = [decode_offset(offset) for n in readers for offset in n.offsets]
         scalars = [scalar_numbers[id(source)] for n in readers for source in n.sources if type(source) is not Node]
         parts.append(Part(node, fused, [slot_of[n] for n in part_nodes], [*offsets, (-1, 0)], scalars))
     return parts
+
+
+def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
+    """Return whether the part that computes `node` with the nodes `fused` has a stand-in for each read, even if some read the same node.
+
+    So it shares its plan with parts that read several nodes. A store must know whether it reads the memory that it overwrites.
+    """
+    return len(fused) < 2 and not is_store(node.op)
 
 
 def _clone_part(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
@@ -104,12 +108,16 @@ def _clone_part(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
 
     The nodes read by the part have stand-ins in memory.
     """
-    clone_of = dict[Node, Node]()
+    clone_of, has_own_reads = dict[Node, Node](), _has_own_reads(node, fused)
     for n in (*fused, node):
+        sources = list[Node | Scalar]()
         for source in n.sources:
-            if type(source) is Node and source not in clone_of:
-                clone_of[source] = Node(source.recipe.data_recipe, buffer=META_BUFFER)  # type: ignore[arg-type]
-        clone_of[n] = Node(n.recipe, tuple([clone_of[s] if type(s) is Node else s for s in n.sources]), n.offsets)
+            if type(source) is Node:
+                if source not in clone_of or (has_own_reads and source not in fused):
+                    clone_of[source] = Node(source.recipe.data_recipe, buffer=META_BUFFER)  # type: ignore[arg-type]
+                source = clone_of[source]
+            sources.append(source)  # type: ignore[arg-type]
+        clone_of[n] = Node(n.recipe, tuple(sources), n.offsets)
     return clone_of
 
 
@@ -179,7 +187,7 @@ def make_unfused_plan(
     missing = [key for key, match in matches.items() if match is None]
     pending = [node for node in nodes if node.buffer is None]
     cost_ns = estimate_cost(pending)
-    if 2 * sum([estimate_cost([*part_of[key].fused, part_of[key].node]) for key in missing]) > cost_ns or not parts:
+    if sum([estimate_cost([*part_of[key].fused, part_of[key].node]) for key in missing]) > cost_ns or not parts:
         return None
     matches |= {key: (make_plan(part_of[key].capture()), 0) for key in missing}
     slot_count, gain_ns = max(len(nodes), *[k + 1 for part in parts for k in part.slots]), 0
@@ -190,7 +198,7 @@ def make_unfused_plan(
             return None
         slot = part.slots[-1]
         if slot not in signature.root_slots:
-            gain_ns += OPERATION_NS + part.node.recipe.nbytes // TEMPORARY_BYTES_PER_NS
+            gain_ns += estimate_gain(part.node)
             if slot < len(nodes) and _reorders_sum(part.node):
                 moved_slots[slot] = slot_count
                 slot_count += 1
