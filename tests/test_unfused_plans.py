@@ -17,7 +17,7 @@ from tenxor.runtime.graph_signature import GraphSignature, capture_in_python
 from tenxor.runtime.plan_execution import Plan
 from tenxor.runtime.planner import make_plan
 from tenxor.runtime.realize import get_plan
-from tenxor.runtime.unfused_plans import list_parts, make_unfused_plan
+from tenxor.runtime.unfused_plans import list_pieces, make_unfused_plan
 from tests.fuzz.same_bits import choosing_fusion
 
 RNG = np.random.default_rng(5)
@@ -33,7 +33,7 @@ def make_parts_plan(roots: Sequence[tx.Tensor]) -> Plan | None:
 
 def count_parts(*roots: tx.Tensor) -> int:
     """Return the number of parts in which `roots` are computed; 0 if they are planned as a whole."""
-    return len(list_parts(capture_in_python([root.storage.node for root in roots])))
+    return len(list_pieces(capture_in_python([root.storage.node for root in roots])))
 
 
 def write_rows(a: tx.Tensor, b: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
@@ -88,7 +88,7 @@ class TestComputationByParts:
     def test_sources_come_before_their_readers(self) -> None:
         a = tx.asarray(A)
         signature = capture_in_python([(tx.exp(a * 2) + a * 3).storage.node])
-        nodes = [part.node for part in list_parts(signature)]
+        nodes = [part.node for part in list_pieces(signature)]
         assert sorted(str(node.op) for node in nodes) == ["add", "exp", "multiply", "multiply"]
         for k, node in enumerate(nodes):
             assert all(source in nodes[:k] for source in node.sources if isinstance(source, Node) and source.buffer is None)
@@ -169,7 +169,7 @@ def unfused(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     plans, module = list[Plan](), sys.modules["tenxor.runtime.realize"]
 
     def make(signature: GraphSignature, find_plan: object, make_missing: object) -> Plan | None:
-        plan = make_unfused_plan(signature, lambda part: (make_plan(part), 0), make_plan) if len(list_parts(signature)) > 1 else None
+        plan = make_unfused_plan(signature, lambda part: (make_plan(part), 0), make_plan) if len(list_pieces(signature)) > 1 else None
         plans.extend([plan] if plan else [])
         return plan
 

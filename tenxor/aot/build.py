@@ -35,7 +35,7 @@ from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
 from ..runtime.realize import evict_plans
 from ..runtime.shipped_generic_plans import SHIPPED_NAMESPACE, ShippedPlan, serialize_generic_plans
-from ..runtime.unfused_plans import list_parts
+from ..runtime.unfused_plans import list_pieces
 from ..symbolic.guards import guards_hold
 from ..target import Caches
 
@@ -170,8 +170,8 @@ class _PlanCollection:
 
 def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
     """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts, apart from the whole."""
-    parts = list_parts(capture_in_python([root]))
-    yield from (part.capture() for part in parts if len(parts) > 1)
+    pieces = list_pieces(capture_in_python([root]))
+    yield from (piece.capture() for piece in pieces if len(pieces) > 1)
 
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:

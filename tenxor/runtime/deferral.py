@@ -1,4 +1,4 @@
-"""The policy that decides when a plan for a whole graph takes the place of an unfused plan (`unfused_plans.py`)."""
+"""The decision when a plan for a whole graph takes the place of an unfused plan (`unfused_plans.py`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..codegen import backend
 from ..graph.node import Node
 from ..ops.reductions import Reduction
 
-MAX_GRANTED_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as some runs
+MAX_GRANTED_RUNS = 1 << 8  # runs of an unfused plan without a question whether the plan is due: the question takes as long as several runs
 # A plan saves the time of each operation, launched by generated code or in Python, and of the temporary result. A plan costs the time of
-# the planner for each node, of the compiler for a kernel and for each reduction inside, and once in a process the load of both. All were
-# measured on Zen 4, 2026-11-30.
+# the planner for each node, of the compiler for a kernel and for each reduction inside, and once in a process the load of both, measured
+# on Zen 4, 2026-11-30.
 OPERATION_NS, PYTHON_OPERATION_NS, TEMPORARY_BYTES_PER_NS = 300, 4_000, 20
 PLANNING_NS, COMPILATION_NS, LOADING_NS = 600_000, 7_000_000, 45_000_000
 _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
@@ -24,7 +24,7 @@ _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nano
 
 
 class Deferral(NamedTuple):
-    """A deferred plan for a whole graph, which is run by an unfused plan meanwhile. Times are estimates.
+    """A deferred plan for a whole graph. An unfused plan runs the graph meanwhile. Times are estimates.
 
     A run of the unfused plan takes `gain_ns` more than a run of the plan for the whole, which costs `cost_ns` to make. `spent_ns` has one
     item: the additional time so far of all runs of unfused plans for the same operations. The functions in `run_counters` return how often
@@ -47,7 +47,7 @@ class Deferral(NamedTuple):
 
 
 def estimate_gain(node: Node) -> int:
-    """Return how many nanoseconds a plan saves that does not store `node`, a temporary result."""
+    """Return the nanoseconds to save by a plan without memory for `node`, a temporary result."""
     return (PYTHON_OPERATION_NS if upcalls.installed is None else OPERATION_NS) + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..lowering.access_strides import ReductionOrder
 
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
-# The kind of the rows of a matrix, and the ends of kinds of operands that are reduced row by row, and few elements at a time
-MATRIX, ROWS, SHORT = "m", "r", "q"
+# The kind of the rows of a matrix, and the ends of kinds of operands reduced row by row, and element by element
+MATRIX, ROWS, SEQUENCE = "m", "r", "q"
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
 MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
 
@@ -98,7 +98,8 @@ class OperandAxes(NamedTuple):
                 return [tuple([_describe_step(step) + STRIDED + (ROWS if self.rows else "") for step in steps])]
             if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
                 # kernels for columns with a step are shipped for few elements only
-                return [(STRIDED + STRIDED + SHORT,) * len(steps)] if self.reduced_count <= MAX_SHORT_ITERATIONS and not self.rows else []
+                is_short = self.reduced_count <= MAX_SHORT_ITERATIONS and not self.rows
+                return [(STRIDED + STRIDED + SEQUENCE,) * len(steps)] if is_short else []
         inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[2:]]
         if self.rows:
             return [tuple([STRIDED + kind + ROWS for kind in inner])]
@@ -163,7 +164,7 @@ def _merge_reduction(
 ) -> OperandAxes | None:
     """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
 
-    Reduced axes are joined as the order says, if it decides the bits, and otherwise wherever all operands allow it. Return None for a sum
+    Reduced axes are joined as the order says, if it decides the bits, and otherwise wherever the operands allow. Return None for a sum
     of products with a number or of several matrices, and if the reduced axes cannot be joined to one or, in order, to two axes.
     """
     (key,), reduction = recipe.layout_keys, recipe.op
@@ -206,7 +207,7 @@ def _merge_reduction(
 
 
 def _join_any(inner: Sequence[tuple[int, ...]], reduction: Operation) -> list[tuple[int, ...]]:
-    """Return the extents and strides of the reduced axes `inner`, outermost first, joined wherever all operands allow it."""
+    """Return the extents and strides of the reduced axes `inner`, outermost first, joined wherever the operands allow."""
     if isinstance(reduction, Reduction) and reduction.append is None:
         inner = sorted(inner, key=_sum_moves, reverse=True)
     counts, strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(inner[0]) if inner else 0)])

@@ -1,4 +1,4 @@
-"""The reuse of memory between the steps of a plan: the slots that each step releases, and the slots whose memory a result may take."""
+"""The reuse of memory between the steps of a plan: the slots to release after each step, and the slots to donate memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SlotRoles(NamedTuple):
 def assemble_plan(
     target: Target, steps: list[PlanStep], order: Sequence[Node], slot_of: Mapping[Node, int], counts: tuple[int, int], roles: SlotRoles
 ) -> Plan:
-    """Return the plan of `steps` for the machine `target`. Set the attributes of the steps by which memory is released and reused.
+    """Return the plan of `steps` for the machine `target`. Set the attributes of the steps for the release and reuse of memory.
 
     `order` has the pending nodes of the signature in topological order, and `slot_of` maps nodes to slots. `counts` are the number of
     slots of the signature, and of all slots.

@@ -121,8 +121,7 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
 def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
     """Return the plan for `signature`: cached, stored, shipped or made now; None if a node of `signature` was computed meanwhile.
 
-    With `may_defer`, return a plan that computes the nodes one by one, where one can be made, until a plan for the whole is due
-    (`Deferral`).
+    With `may_defer`, return an unfused plan, where possible, until a plan for the whole is due (`Deferral`).
     """
     cached = _cached_plan(signature.key)
     if cached is not None and (cached.deferral is None or (may_defer and not cached.deferral.charge_run())):
@@ -135,7 +134,7 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
             return None
         plan = _find_stored_plan(snapshot)
         if plan is None and may_defer and cached is None and plan_disk_cache.can_use_shipped_plans():
-            plan = unfused_plans.make_unfused_plan(snapshot, _find_single_plan, find_or_make_plan)
+            plan = unfused_plans.make_unfused_plan(snapshot, _find_piece_plan, get_plan)
         if plan is None:
             plan = find_or_make_plan(snapshot)
             plan_disk_cache.store_plan(snapshot, plan)
@@ -159,13 +158,13 @@ def _find_stored_plan(signature: GraphSignature) -> Plan | None:
     return plan
 
 
-def _find_single_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
-    """Return a plan for `signature`, of a part of a graph, from memory or from the package, and by how many nanoseconds a compiled kernel
-    would be faster. Return None if no plan is found.
+def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
+    """Return a plan for `signature`, of a piece of a graph, from memory, from the package or from the disk, and the nanoseconds to
+    save by a compiled kernel. Return None if no plan is found.
     """
     plan = _cached_plan(signature.key)
     if plan is None or plan.deferral is not None:
-        plan = plan_disk_cache.find_shipped_op_plan(signature) or find_shipped_plan(signature)
+        plan = plan_disk_cache.find_shipped_op_plan(signature) or find_shipped_plan(signature) or plan_disk_cache.load_plan(signature)
         if plan is None:
             temporary: tuple[Plan, int] | None = shipped_op_plans.find_temporary_plan(signature)
             return temporary

@@ -33,7 +33,7 @@ from .plan_execution import Plan, PlanStep
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
 # A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
 MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
-LARGE_BYTES_PER_NS = 100  # bytes of a large result for each nanosecond that a compiled kernel saves
+LARGE_BYTES_PER_NS = 100  # bytes of a large result for each nanosecond to save by a compiled kernel
 # In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result or in a row, two constants, the number of
 # rows, reduced or of a matrix product, and of the rows in a block
 EXTENT, REDUCED_EXTENT, ONE, ZERO, ROW_COUNT, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
@@ -76,9 +76,9 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
 
 
 def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False) -> tuple[Plan, int] | None:
-    """Return a plan for `signature` by a shipped kernel, and by how many nanoseconds a compiled kernel would be faster; None on a miss.
+    """Return a plan for `signature` by a shipped kernel, and the nanoseconds to save by a compiled kernel; None on a miss.
 
-    `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a part of a graph that the planner
+    `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a piece of a graph that the planner
     has rewritten.
     """
     match = _find_kernel_of(signature, signature.nodes, is_rewritten=is_rewritten)

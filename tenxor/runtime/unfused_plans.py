@@ -1,7 +1,7 @@
-"""Plans of single operations, which compute a graph one node after the other by prebuilt kernels, until a plan for the whole is due.
+"""Plans of single operations by prebuilt kernels, to compute a graph node by node until a plan for the whole is due.
 
-Each operation rounds its result once, fused or not, so the values are the same to the bit. A graph with a reduction that would add in
-another order by itself is planned as a whole. The sum of a product is always a single kernel.
+Each operation rounds its result once, fused or not, so the values are the same to the bit. A sum and its product are computed by a single
+kernel. So are a reduction and the elementwise operations below it, if the reduction would add in another order without them.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
 from .shipped_op_plans import find_temporary_plan
 
-rewrite_graph = LazyFunctions("tenxor.rewrite.rewrite_passes").rewrite_graph  # imported with the first reduction that is rewritten
+rewrite_graph = LazyFunctions("tenxor.rewrite.rewrite_passes").rewrite_graph  # imported with the first rewritten reduction
 MAX_UNFUSED_NODES = 1 << 10
+MIN_COST_RATIO = 1.5  # minimal cost of a plan for the whole, by the cost of the missing plans for pieces, to compile pieces alone
 MAX_UNFUSED_BYTES = 1 << 26  # bytes of a result: larger temporary results may need too much memory
 SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
 
 
-class Part(NamedTuple):
-    """The node `node` of a graph, to be computed by itself with the nodes `fused`: the product under a sum, or the elementwise operations
-    under a reduction that would add in another order without them.
+class Piece(NamedTuple):
+    """The node `node` of a graph, with the nodes `fused` for the same kernel: the product under a sum, or elementwise operations.
 
-    `slots` are those of the nodes of the part's signature. `offsets` are pairs of a number and an addend (`KernelArguments`). `scalars` are
-    the numbers of the scalars.
+    The numbers in the graph follow the signature of the piece: the `slots` of nodes, the `offsets` as pairs of a number and an addend
+    (`KernelArguments`), and the `scalars`.
     """
 
     node: Node
@@ -53,20 +53,20 @@ class Part(NamedTuple):
     scalars: Sequence[int]
 
     def make_key(self) -> object:
-        """Return a key that is equal for parts with the same plan."""
+        """Return a key, equal for pieces with the same plan."""
         if _has_own_reads(self.node, self.fused):
             return self.node.recipe, (self.fused[0] if self.fused else self.node).recipe
         return self.capture().key
 
     def capture(self) -> GraphSignature:
-        """Return the signature of the part, with stand-ins in memory for the sources."""
-        return capture_in_python([_clone_part(self.node, self.fused)[self.node]])
+        """Return the signature of the piece, with stand-ins in memory for the sources."""
+        return capture_in_python([_clone_piece(self.node, self.fused)[self.node]])
 
 
-def list_parts(signature: GraphSignature, *, is_rewritten: bool = False) -> list[Part]:
-    """Return the parts of the graph of `signature` to compute one by one, in order; an empty list if it must be planned as a whole.
+def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> list[Piece]:
+    """Return the pieces of the graph of `signature`, in order; an empty list to plan the graph as a whole.
 
-    With `is_rewritten`, return the parts of the graph after the planner's rewriting. Nodes that it adds have slots behind those of the
+    With `is_rewritten`, return the pieces of the graph after the planner's rewriting. Added nodes have slots behind the nodes of the
     signature.
     """
     nodes = make_placeholders(signature)
@@ -76,38 +76,35 @@ def list_parts(signature: GraphSignature, *, is_rewritten: bool = False) -> list
         slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
         roots = [replacement_of.get(root, root) for root in roots]
     scalar_numbers = {id(scalar): k for k, scalar in enumerate(iter_scalars(nodes))}
-    slot_count, parts = len(nodes), list[Part]()
-    for node, fused in _order_parts(roots):
+    slot_count, pieces = len(nodes), list[Piece]()
+    for node, fused in _order_pieces(roots):
         if _has_own_reads(node, fused):
-            part_nodes = [source for source in (fused or (node,))[0].sources if type(source) is Node] + [*fused, node]
+            piece_nodes = [source for source in (fused or (node,))[0].sources if type(source) is Node] + [*fused, node]
         else:
-            clone_of = _clone_part(node, fused)
+            clone_of = _clone_piece(node, fused)
             node_of = {clone: n for n, clone in clone_of.items()}
-            part_nodes = [node_of[clone] for clone in capture_in_python([clone_of[node]]).nodes]
-        for n in part_nodes:
+            piece_nodes = [node_of[clone] for clone in capture_in_python([clone_of[node]]).nodes]
+        for n in piece_nodes:
             if n not in slot_of:
                 slot_of[n] = slot_count
                 slot_count += 1
-        readers = [*fused, node] if len(fused) < 2 else [n for n in part_nodes if n is node or n in fused]
+        readers = [*fused, node] if len(fused) < 2 else [n for n in piece_nodes if n is node or n in fused]
         offsets = [decode_offset(offset) for n in readers for offset in n.offsets]
         scalars = [scalar_numbers[id(source)] for n in readers for source in n.sources if type(source) is not Node]
-        parts.append(Part(node, fused, [slot_of[n] for n in part_nodes], [*offsets, (-1, 0)], scalars))
-    return parts
+        pieces.append(Piece(node, fused, [slot_of[n] for n in piece_nodes], [*offsets, (-1, 0)], scalars))
+    return pieces
 
 
 def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
-    """Return whether the part that computes `node` with the nodes `fused` has a stand-in for each read, even if some read the same node.
+    """Return whether the piece of `node` and `fused` has a stand-in for each read, even for two reads of the same node.
 
-    So it shares its plan with parts that read several nodes. A store must know whether it reads the memory that it overwrites.
+    So `x * x` and `x * y` share a plan. A store must know whether the kernel reads the overwritten memory.
     """
     return len(fused) < 2 and not is_store(node.op)
 
 
-def _clone_part(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
-    """Return the new nodes of the part that computes `node` with the nodes `fused`, in topological order, by the nodes of the graph.
-
-    The nodes read by the part have stand-ins in memory.
-    """
+def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
+    """Map the nodes of the graph to new nodes for the piece of `node` and `fused`. The sources are stand-ins in memory."""
     clone_of, has_own_reads = dict[Node, Node](), _has_own_reads(node, fused)
     for n in (*fused, node):
         sources = list[Node | Scalar]()
@@ -121,10 +118,10 @@ def _clone_part(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
     return clone_of
 
 
-def _order_parts(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
-    """Return the pending nodes to compute one by one, in order, with `roots` among them; each with the nodes that are computed with it.
+def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
+    """Return the nodes of the pieces of a graph, in order: the node to compute, and the nodes fused with the node.
 
-    The list is empty if the graph must be planned as a whole: it is too large, or a node cannot be computed by itself (`_is_standalone`).
+    The list is empty to plan the graph as a whole: a large graph, or a graph with a node that is not standalone (`_is_standalone`).
     """
     order, visited = list[tuple[Node, Sequence[Node]]](), set[Node]()
     stack: list[tuple[Node, Sequence[Node] | None]] = [(root, None) for root in reversed(roots)]
@@ -170,43 +167,43 @@ def make_unfused_plan(
     find_plan: Callable[[GraphSignature], tuple[Plan, int] | None],
     make_plan: Callable[[GraphSignature], Plan],
 ) -> Plan | None:
-    """Return a plan for `signature` that computes the nodes one by one, with the bits of a plan for the whole.
+    """Return a plan for `signature` that computes piece after piece, with the bits of a plan for the whole.
 
-    `find_plan` returns a plan for the signature of a part without compiling, and by how many nanoseconds a compiled kernel would be faster.
-    `make_plan` compiles missing plans. Return None if the graph must be planned as a whole, if many plans are missing, or if a plan for the
-    whole is due at once.
+    `find_plan` returns a plan for the signature of a piece without compiling, and the nanoseconds to save by a compiled kernel. `make_plan`
+    compiles missing plans. Return None to plan the graph as a whole: without pieces, if the missing kernels cost nearly as much, or if the
+    plan would be due at once.
     """
     nodes, steps, expensive = signature.nodes, list[PlanStep](), set[int]()
-    parts, keys, matches = _match_parts(list_parts(signature), find_plan)
-    if any([matches[key] is None and isinstance(part.node.op, Reduction) for key, part in zip(keys, parts, strict=True)]):
-        # the planner may rewrite a reduction without a kernel; shipped kernels serve only reductions that it leaves alone
-        rewritten = _match_parts(list_parts(signature, is_rewritten=True), partial(find_temporary_plan, is_rewritten=True))
+    pieces, keys, matches = _match_pieces(list_pieces(signature), find_plan)
+    if any([matches[key] is None and isinstance(piece.node.op, Reduction) for key, piece in zip(keys, pieces, strict=True)]):
+        # the planner may rewrite a reduction without a kernel
+        rewritten = _match_pieces(list_pieces(signature, is_rewritten=True), partial(find_temporary_plan, is_rewritten=True))
         if rewritten[0] and None not in rewritten[2].values():
-            parts, keys, matches = rewritten
-    part_of = dict(zip(keys, parts, strict=True))
+            pieces, keys, matches = rewritten
+    piece_of = dict(zip(keys, pieces, strict=True))
     missing = [key for key, match in matches.items() if match is None]
     pending = [node for node in nodes if node.buffer is None]
     cost_ns = estimate_cost(pending)
-    if sum([estimate_cost([*part_of[key].fused, part_of[key].node]) for key in missing]) > cost_ns or not parts:
+    if MIN_COST_RATIO * sum([estimate_cost([*piece_of[key].fused, piece_of[key].node]) for key in missing]) > cost_ns or not pieces:
         return None
-    matches |= {key: (make_plan(part_of[key].capture()), 0) for key in missing}
-    slot_count, gain_ns = max(len(nodes), *[k + 1 for part in parts for k in part.slots]), 0
-    moved_slots = dict[int, int]()  # products that stay pending, so that a later sum reads the factors
-    for key, part in zip(keys, parts, strict=True):
+    matches |= {key: (make_plan(piece_of[key].capture()), 0) for key in missing}
+    slot_count, gain_ns = max(len(nodes), *[k + 1 for piece in pieces for k in piece.slots]), 0
+    moved_slots = dict[int, int]()  # of products to leave pending: a later sum reads the factors
+    for key, piece in zip(keys, pieces, strict=True):
         plan, extra_ns = matches[key]  # type: ignore[misc]
         if not all([type(step.kernel_call) in (SingleKernelCall, NoneType) for step in plan.steps]):
             return None
-        slot = part.slots[-1]
+        slot = piece.slots[-1]
         if slot not in signature.root_slots:
-            gain_ns += estimate_gain(part.node)
-            if slot < len(nodes) and _reorders_sum(part.node):
+            gain_ns += estimate_gain(piece.node)
+            if slot < len(nodes) and _reorders_sum(piece.node):
                 moved_slots[slot] = slot_count
                 slot_count += 1
         gain_ns += extra_ns
-        slots = [moved_slots.get(k, k) for k in part.slots] + [*range(slot_count, slot_count + plan.additional_slot_count)]
+        slots = [moved_slots.get(k, k) for k in piece.slots] + [*range(slot_count, slot_count + plan.additional_slot_count)]
         slot_count += plan.additional_slot_count
-        steps += [_renumber(step, slots, part) for step in plan.steps]
-        expensive.update([part.slots[k] for k in plan.expensive_slots])
+        steps += [_renumber(step, slots, piece) for step in plan.steps]
+        expensive.update([piece.slots[k] for k in plan.expensive_slots])
     stored = {step.result_slot for step in steps}
     slot_of = {node: k for k, node in enumerate(nodes)}
     inlined = [slot_of[node] for node in pending if slot_of[node] not in stored]
@@ -219,26 +216,26 @@ def make_unfused_plan(
 Matches = dict[object, tuple[Plan, int] | None]
 
 
-def _match_parts(
-    parts: list[Part], find_plan: Callable[[GraphSignature], tuple[Plan, int] | None]
-) -> tuple[list[Part], list[object], Matches]:
-    """Return `parts`, the key of each, and the result of `find_plan` for each key."""
-    keys = [part.make_key() for part in parts]
-    return parts, keys, {key: find_plan(part.capture()) for key, part in dict(zip(keys, parts, strict=True)).items()}
+def _match_pieces(
+    pieces: list[Piece], find_plan: Callable[[GraphSignature], tuple[Plan, int] | None]
+) -> tuple[list[Piece], list[object], Matches]:
+    """Return `pieces`, the key of each, and the result of `find_plan` for each key."""
+    keys = [piece.make_key() for piece in pieces]
+    return pieces, keys, {key: find_plan(piece.capture()) for key, piece in dict(zip(keys, pieces, strict=True)).items()}
 
 
-def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
-    """Return `step`, a step of a plan for `part`, as a step of a plan for the graph. `slots` has the slots."""
+def _renumber(step: PlanStep, slots: Sequence[int], piece: Piece) -> PlanStep:
+    """Return `step`, a step of a plan for `piece`, as a step of a plan for the graph. `slots` has the slots."""
     call = step.kernel_call
     if isinstance(call, SingleKernelCall):
-        arguments, offsets = call.arguments, part.offsets
+        arguments, offsets = call.arguments, piece.offsets
         number, addend = arguments.out
         sources = [(slots[k], offsets[n][0], offsets[n][1] + addend) for k, n, addend in arguments.sources]
-        scalars = [(part.scalars[k], imag) for k, imag in arguments.scalars]
+        scalars = [(piece.scalars[k], imag) for k, imag in arguments.scalars]
         new_arguments = KernelArguments((offsets[number][0], offsets[number][1] + addend), sources, scalars, *arguments[3:])
         call = SingleKernelCall(call.compiled, new_arguments)
     new_step = step.with_dims(step.shape, step.nbytes, call)
-    new_step.result_slot, new_step.user_slot = slots[step.result_slot], part.slots[-1]
+    new_step.result_slot, new_step.user_slot = slots[step.result_slot], piece.slots[-1]
     if step.overwritten_slot is not None:
         new_step.overwritten_slot = slots[step.overwritten_slot]
     if step.reinterpreted_slot is not None:
@@ -249,7 +246,7 @@ def _renumber(step: PlanStep, slots: Sequence[int], part: Part) -> PlanStep:
 
 
 def _reorders_sum(node: Node) -> bool:
-    """Return whether `node` is a product that a later sum would add in another order from memory than by its factors."""
+    """Return whether a later sum of the product `node` would add in another order from memory than by the factors."""
     sizes = {source.size for source in node.sources if type(source) is Node}
     return node.op is MULTIPLY and not (node.recipe.keeps_order and sizes <= {1, node.size})
 
