@@ -113,7 +113,7 @@ def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
                 if source not in clone_of or (has_own_reads and source not in fused):
                     clone_of[source] = Node(source.recipe.data_recipe, buffer=META_BUFFER)  # type: ignore[arg-type]
                 source = clone_of[source]
-            sources.append(source)  # type: ignore[arg-type]
+            sources.append(source)
         clone_of[n] = Node(n.recipe, tuple(sources), n.offsets)
     return clone_of
 
