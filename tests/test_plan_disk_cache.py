@@ -307,6 +307,7 @@ class TestPlanOnDisk:
             "watched_slots",
             "watched_read_counts",
             "additional_slot_count",
+            "deferral",
             "steps",
             "target",
             "step_bytecode",
@@ -318,6 +319,7 @@ class TestPlanOnDisk:
             "watched_slots",
             "watched_read_counts",
             "additional_slot_count",
+            "deferral",
         ):
             assert getattr(again, name) == getattr(plan, name)
         for step, step_again in zip(plan.steps, again.steps, strict=True):

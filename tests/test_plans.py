@@ -467,7 +467,7 @@ def test_shared_intermediates_of_a_long_chain_are_stored_by_one_plan(monkeypatch
     planned_calls: list[object] = []
     module = import_module("tenxor.runtime.realize")  # which the function of that name hides
     real_plan_of = module.get_plan
-    monkeypatch.setattr(module, "get_plan", lambda *args: planned_calls.append(args) or real_plan_of(*args))
+    monkeypatch.setattr(module, "get_plan", lambda *args, **options: planned_calls.append(args) or real_plan_of(*args, **options))
     rows = np.random.default_rng(3).normal(size=(8, 300))
     x, total, expected, sums = tx.asarray(rows[0]), tx.zeros(300), rows[0], np.zeros(300)
     held = []

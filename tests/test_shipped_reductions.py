@@ -19,11 +19,11 @@ from tenxor.aot import build
 from tenxor.dtypes import DType
 from tenxor.graph.node import Node
 from tenxor.layout import Layout
-from tenxor.lowering import match_contraction, order_loops
-from tenxor.rewrite import argextrema, large_reductions, unroll_reductions
-from tenxor.runtime import operand_axes, plan_disk_cache, shipped_op_plans
-from tenxor.runtime.graph_signature import capture_in_python
+from tenxor.runtime import plan_disk_cache, shipped_op_plans
+from tenxor.runtime.graph_signature import GraphSignature, capture_in_python
+from tenxor.runtime.plan_execution import Plan
 from tenxor.runtime.planner import make_plan
+from tenxor.runtime.unfused_plans import make_unfused_plan
 from tests.processes import python
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -241,19 +241,54 @@ def test_reductions_that_the_planner_rewrites_have_no_shipped_plan(there: dict[s
     assert run_shipped(lambda: large[1:].sum()) is not None
 
 
-def test_constants_of_the_order_are_those_of_the_planner() -> None:
-    assert {*operand_axes.NEAR_STEPS} == {1, *order_loops.NEAR_STEPS}
-    assert operand_axes.MAX_SHORT_ITERATIONS == order_loops.MAX_SHORT_ITERATIONS
-    assert operand_axes.MAX_UNROLLED_TERMS == unroll_reductions.MAX_UNROLLED_TERMS
-    assert operand_axes.MIN_UNROLLED_ELEMENTS == unroll_reductions.MIN_TOTAL_ELEMENTS
-    assert operand_axes.MIN_TILED_RESULTS == unroll_reductions.MIN_TILED_READS
-    assert operand_axes.MAX_REDUCED_ELEMENTS == large_reductions.MIN_SPLIT_ELEMENTS
-    assert match_contraction.MIN_CONTRACTION_SIZES == (2, 2, operand_axes.MIN_MATRIX_STEPS)
-    assert operand_axes.MAX_PACKED_STEPS == match_contraction.STEPS_PER_CHUNK
-    assert operand_axes.MAX_POSITION_STEPS == argextrema.MAX_FLOAT_ROW_ELEMENTS
-    assert operand_axes.MIN_POSITION_ELEMENTS == unroll_reductions.MIN_ARGEXTREMUM_SIZE
-    for name in ("MAX_SHORT_STEPS", "MIN_RESULTS", "MIN_UNIT_RESULTS"):
-        assert getattr(operand_axes, name) == getattr(match_contraction, name), name
+@pytest.mark.parametrize("shape", [(4, 300, 10), (5, 64, 33), (3, 2, 1000), (7, 50, 1)])
+def test_columns_of_several_blocks_are_added_block_by_block(there: dict[str, bytes], shape: tuple[int, ...]) -> None:
+    ship(there, ("sum", "prod"), tx.float64)
+    x = tx.asarray(np.random.default_rng(4).normal(size=shape)).realize()
+    for reduce in (x.sum, x.prod, x[:, ::2].sum, x[:, 1:].prod):
+        program = lambda reduce=reduce: reduce(axis=(0, 1))
+        result = run_shipped(program)
+        assert result is not None
+        assert_same(result, run_planned(program), (reduce.__name__, shape))
+
+
+LARGE: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+    "sum of columns": lambda x: x.sum(axis=0),
+    "sum of rows": lambda x: x.sum(axis=1),
+    "product of all elements": lambda x: x[:300].prod(),
+    "squares of columns": lambda x: ((x - 1) ** 2).sum(axis=0),
+    "short rows": lambda x: x.reshape(-1, 5).sum(axis=1),
+    "blocks of columns": lambda x: x.reshape(-1, 300, 10).sum(axis=(0, 1)),
+    "maxima": lambda x: x.max(axis=0),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("shape", [(3000, 100), (500, 1200)])
+def test_unfused_plans_rewrite_large_reductions_as_the_planner_does(there: dict[str, bytes], shape: tuple[int, int], name: str) -> None:
+    ship(there, ("sum", "prod", "max"), tx.float64)
+    for operation in build._operations():
+        node = operation.storage.node
+        if {source.dtype for source in node.sources} == {tx.float64} and str(node.op) in ("add", "subtract", "multiply", "square"):
+            signature = capture_in_python([node])
+            entry = shipped_op_plans.serialize_op_kernel(signature, make_plan(signature))
+            assert entry is not None
+            there[entry[0]] = entry[1]
+    x = tx.asarray(np.random.default_rng(4).normal(size=shape)).realize()
+
+    def find(part: GraphSignature) -> tuple[Plan, int] | None:
+        plan = shipped_op_plans.find_shipped_op_plan(part, by_rows=True)
+        return shipped_op_plans.find_temporary_plan(part) if plan is None else (plan, 0)
+
+    def fail(part: GraphSignature) -> Plan:
+        raise AssertionError(f"no kernel for {part.nodes[-1]}")
+
+    result = LARGE[name](x)
+    signature = capture_in_python([result.storage.node])
+    plan = make_unfused_plan(signature, find, fail)
+    assert plan is not None
+    plan.run(signature)
+    assert_same(result.numpy(), run_planned(lambda: LARGE[name](x)), name)
 
 
 def test_kernel_whose_sizes_have_equal_values_is_not_shipped() -> None:

@@ -22,12 +22,9 @@ from ..codegen.llvm.cpuid import CPU_LEVELS, CpuLevel
 from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
 from ..errors import TenxorError
 from ..fastpath import disabled, get_object_table
-from ..fastpath.launch_records import build_node_signature
 from ..fastpath.machine_code import compile_code
-from ..graph.node import Node, Scalar
-from ..graph.reduced_sources import find_summed_product
+from ..graph.node import Node
 from ..layout import Layout
-from ..memory.buffer import META_BUFFER
 from ..ops import OPS
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
@@ -38,7 +35,7 @@ from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
 from ..runtime.realize import evict_plans
 from ..runtime.shipped_generic_plans import SHIPPED_NAMESPACE, ShippedPlan, serialize_generic_plans
-from ..runtime.unfused_nodes import order_unfused_nodes
+from ..runtime.unfused_plans import list_pieces
 from ..symbolic.guards import guards_hold
 from ..target import Caches
 
@@ -175,16 +172,12 @@ class _PlanCollection:
 
 
 def _list_unfused(root: Node) -> Iterator[GraphSignature]:
-    """Yield the graph signatures of the single operations in the graph of `root`, each with operands in memory.
+    """Yield the graph signatures of the pieces of the graph of `root` that an unfused plan computes one after the other.
 
-    A sum of a product counts as one operation. Yield nothing if the graph must be planned as a whole (`order_unfused_nodes`).
+    Yield nothing if the graph is a single piece (`list_pieces`).
     """
-    unfused = order_unfused_nodes([root], lambda recipe: True)
-    for node in (*unfused, root) if unfused else ():
-        product = find_summed_product(node)
-        sources = (product or node).sources
-        operands = [s if type(s) is Scalar else Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in sources]  # type: ignore[union-attr, arg-type]
-        yield build_node_signature(node.recipe, None if product is None else product.recipe, operands, (product or node).offsets)[0]
+    pieces = list_pieces(capture_in_python([root]))
+    yield from (piece.capture() for piece in pieces if len(pieces) > 1)
 
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
@@ -315,10 +308,10 @@ OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
 OP_SCANS = ("cumulative_sum", "cumulative_prod", "cummax", "cummin")
 BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "min")
 # Unusual numbers for reductions: enough elements for the blocks of a sum of columns, and of a sum of narrow integers
-REDUCED_SHAPE = (263, 331)  # results, and elements reduced for each
+REDUCED_SHAPE, SHORT_SHAPE = (263, 331), (263, 3)  # results, and elements reduced for each
 RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
 BLOCK_SHAPE = (31, 23, 331)  # results, and rows of elements reduced for each: no more than the planner reduces in one kernel
-BLOCK_STEPS = (RESULT_STEPS[0], 347, 1), (RESULT_STEPS[1], 353, 1)
+BLOCK_STEPS, COLUMN_BLOCK_STEPS = ((RESULT_STEPS[0], 347, 1), (RESULT_STEPS[1], 353, 1)), (1, RESULT_STEPS[0], 37)
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # a block of rows and a chunk of steps, with a remainder of each
 # Steps of both operands of a sum of products: between neighbouring results, and along the sum
 PRODUCT_STEPS = (
@@ -359,8 +352,12 @@ def _op_reductions() -> Iterator[tx.Tensor]:
                 yield getattr(tx, name)(_strided_operand(dtype, REDUCED_SHAPE, steps), axis=1)
     for dtype in COMMON_DTYPES:
         if dtype.is_float:
+            x, y = [_strided_operand(dtype, SHORT_SHAPE, steps) for steps in zip(RESULT_STEPS, STEPS)]  # noqa: B905
+            yield from (x.sum(axis=1), x.prod(axis=1), (x * y).sum(axis=1))
             x, y = [_strided_operand(dtype, BLOCK_SHAPE, steps) for steps in BLOCK_STEPS]
-            yield from (x.sum(axis=(1, 2)), x.prod(axis=(1, 2)), (x * y).sum(axis=(1, 2)))
+            columns = _strided_operand(dtype, BLOCK_SHAPE, COLUMN_BLOCK_STEPS)
+            yield from (f(z, axis=(1, 2)) for z in (x, columns) for f in (tx.sum, tx.prod))
+            yield (x * y).sum(axis=(1, 2))
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
             yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)

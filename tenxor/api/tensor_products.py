@@ -14,10 +14,10 @@ from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, DTypeLike, boolean, promote
 from ..errors import ArgumentError, AxisError, ShapeError, describe_value
+from ..graph.reduction_limits import MIN_FULL_SIZES
 from ..graph.spec import memoized_call
 from ..layout import Layout, broadcast_shapes
 from ..layout.coords import as_axis_int
-from ..lowering.match_contraction import MIN_FULL_SIZES
 from ..tensor import Tensor
 from ..tensor.argument_parsing import parse_ints
 from ..tensor.contraction import (

@@ -1,7 +1,10 @@
 """Launch records of graphs computed as a whole, and of updates in the memory that they overwrite (`fastpath/emit/graph_evaluation.py`).
 
-A record begins with three integers: the number of node entries, the number of kernels, and whether Python must wake worker threads. A
-node entry has `NODE_ENTRY_WORDS` integers: the node's index, its references within the graph, and a role. `STORED` nodes are computed
+A record begins with four integers: the number of node entries, the number of kernels, whether Python must wake worker threads, and the
+limit of runs. The record of an unfused plan (`runtime/unfused_plans.py`) has a limit: generated code counts the limit down to 1, and then
+asks Python for a new record. 0 stands for no limit.
+
+A node entry has `NODE_ENTRY_WORDS` integers: the node's index, its references within the graph, and a role. `STORED` nodes are computed
 by a separate kernel. `INLINED` and `INLINED_EXPENSIVE` nodes are computed within another kernel, the latter at high cost. A `DONOR` is
 an input that the plan would overwrite with a result; generated code runs the record only if the input has further references. An
 inlined node counts as stored if its sums would round differently when recomputed without the intermediate results.
@@ -26,18 +29,18 @@ from .._utils.cache_registry import CacheRecord
 from .._utils.locks import try_acquire
 from .._utils.upcalls import get_size_generic_functions
 from ..codegen.llvm.compiler import MachineCode
-from ..errors import NotCompiled
 from ..graph.node import Node, disable_tape
 from ..runtime.generic_plans import find_with_symbolic_dims
 from ..runtime.graph_signature import GraphSignature, capture_signature
 from ..runtime.kernel_call import SingleKernelCall
 from ..runtime.plan_execution import Plan, PlanStep
 from ..runtime.realize import compute_lock, get_plan, has_cached_plan
-from ..runtime.unfused_nodes import find_reordered_ids
+from ..runtime.unfused_plans import find_reordered_ids
 from ..symbolic.symint import IntOrSymInt
 from ..target import Target
 from . import size_generic
 from .launch_records import (
+    GRAPH_HEADER_WORDS,
     MEMORY,
     NODE_HEADER_WORDS,
     RECORD_SOURCES,
@@ -84,10 +87,9 @@ size_generic._templates_by_signature.record.feed(graph_launch_records)
 def store_graph_record(root: Node) -> None:
     """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
 
-    The record is empty if the graph cannot be run by a record. Do nothing if another thread holds the lock for computing, or while the
-    graph is computed operation by operation (`NotCompiled`). Do nothing, either, if nodes of the graph were computed meanwhile. A graph
-    without a size-generic signature gets a record at the second request: a record takes longer to build than a plan to run, and these
-    sizes may never come again.
+    The record is empty if the graph cannot be run by a record. Do nothing if another thread holds the lock for computing, or if nodes of
+    the graph were computed meanwhile. A graph without a size-generic signature gets a record at the second request: a record takes longer
+    to build than a plan to run, and these sizes may never come again.
     """
     if not try_acquire(compute_lock):
         return
@@ -95,10 +97,7 @@ def store_graph_record(root: Node) -> None:
         signature = capture_signature([root])
         if not has_cached_plan(signature.key) and get_size_generic_functions().compute_graph_signature(graph_records, root) is None:
             return
-        try:
-            plan = get_plan(signature, may_defer=True)
-        except NotCompiled:
-            return
+        plan = get_plan(signature, may_defer=True)
         with disable_tape():
             snapshot = signature.snapshot()
         if plan is not None and snapshot is not None:  # None if nodes were computed meanwhile
@@ -147,12 +146,35 @@ def _store_record(
     key = _build_graph_key(signature)
     plans_in_use.add(plan)
     records[key] = record
-    key_and_signature = get_size_generic_functions().compute_graph_signature(records, root) if record or records is graph_records else None
+    if plan.deferral is not None and record:
+        plan.deferral.run_counters[:] = [_RunCounter(record)]
+    can_trace = plan.deferral is None and (record or records is graph_records)
+    key_and_signature = get_size_generic_functions().compute_graph_signature(records, root) if can_trace else None
     if key_and_signature is None or key_and_signature[0] != key:
         return
     size_generic.SplitCall(*key_and_signature[1:], [node.recipe for node in signature.nodes]).trace_launch_record(
         record, lambda: signature, trace_symbolic
     )
+
+
+class _RunCounter:
+    """A counter of the runs of the launch record `record` of an unfused plan."""
+
+    __slots__ = ("last_limit", "record")
+
+    def __init__(self, record: bytes) -> None:
+        self.record = record
+        self.last_limit = self.read_limit()
+
+    def read_limit(self) -> int:
+        """Return the limit of runs, which generated code counts down in the record."""
+        limit: int = struct.unpack_from("=q", self.record, 8 * (GRAPH_HEADER_WORDS - 1))[0]
+        return limit
+
+    def __call__(self) -> int:
+        """Return the number of runs since the last call."""
+        limit, self.last_limit = self.last_limit, self.read_limit()
+        return limit - self.last_limit
 
 
 def _build_graph_key(signature: GraphSignature) -> bytes:
@@ -210,7 +232,7 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
     donors = [k for step in plan.steps for k, _ in step.donors if k <= root_index]  # larger indices are scratch cells of the plan
     node_roles += [(k, DONOR) for k in donors if signature.nodes[k].buffer is not None]
     shares = [_split_loop(step, plan.target) for step in plan.steps]
-    words: list[IntOrSymInt] = [len(node_roles), len(plan.steps), 0]
+    words: list[IntOrSymInt] = [len(node_roles), len(plan.steps), 0, 0 if plan.deferral is None else 1 + plan.deferral.count_granted_runs()]
     for k, role in node_roles:
         words += (k, reference_counts[id(signature.nodes[k])], role)
     target_nodes = _map_written_nodes(plan)
@@ -338,4 +360,4 @@ def _convert_update_words(signature: GraphSignature, words: Sequence[IntOrSymInt
     no record, stays empty.
     """
     root_index = len(signature.nodes) - 1
-    return [0, 1, False, *words[:3], root_index, 0, 0, 0, MEMORY, root_index, *words[NODE_HEADER_WORDS + 2 :]] if words else ()
+    return [0, 1, False, 0, *words[:3], root_index, 0, 0, 0, MEMORY, root_index, *words[NODE_HEADER_WORDS + 2 :]] if words else ()

@@ -46,7 +46,7 @@ from ..ops.reductions import Reduction
 from ..runtime.pending_limits import pending_refs, prune_pending_refs
 from ..runtime.plan_execution import RELEASED_SLOT, BufferSlot
 from ..runtime.realize import compute_lock
-from ..runtime.unfused_nodes import SUM
+from ..runtime.unfused_plans import SUM
 from ..tensor import Tensor
 from ..tensor.argument_parsing import NamedDefault
 from ..tensor.conversion_methods import FUNCTION_OF_UFUNC, is_numpy_value

@@ -45,9 +45,10 @@ from ..target import Target
 from .limits import MAX_SMALL_BLOCK_BYTES
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY, ELEMENT_COUNT = range(10)  # argument kinds
-# Lengths in integers: the head of a node's kernel call, of a graph's and of a plan's; an entry for a node whose references are counted;
-# an argument; and an extra output of a kernel.
-NODE_HEADER_WORDS, GRAPH_STEP_WORDS, PLAN_STEP_WORDS, NODE_ENTRY_WORDS, ARGUMENT_WORDS, EXTRA_OUTPUT_WORDS = 4, 7, 11, 3, 5, 3
+# Lengths in integers: the heads of a graph, of a node's kernel call, of a graph's and of a plan's; an entry for a node whose references are
+# counted; an argument; and an extra output of a kernel.
+GRAPH_HEADER_WORDS, NODE_HEADER_WORDS, GRAPH_STEP_WORDS, PLAN_STEP_WORDS, NODE_ENTRY_WORDS = 4, 4, 7, 11, 3
+ARGUMENT_WORDS, EXTRA_OUTPUT_WORDS = 5, 3
 MAX_KERNEL_ARGUMENTS = 128  # arguments
 MAX_LAUNCH_RECORDS = 1 << 14  # records of recipes; when exceeded, they are dropped together
 

@@ -47,7 +47,7 @@ from ..runtime import graph_signature
 from ..runtime.graph_signature import GraphSignature
 from ..runtime.plan_tracing import SymbolicSizes
 from ..runtime.realize import compute_lock
-from ..runtime.unfused_nodes import MULTIPLY, SUM
+from ..runtime.unfused_plans import MULTIPLY, SUM
 from ..symbolic.guards import GuardedCache
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor

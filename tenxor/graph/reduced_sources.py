@@ -10,9 +10,9 @@ MAX_SEARCHED_NODES = 1 << 10
 _SUM, _MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
 
 
-def is_exact(node: Node) -> bool:
-    """Return whether the reduction `node` has the same result in every order: of integers, or the largest or smallest element."""
-    return str(node.op) in ("max", "min") or node.dtype.kind in ("int", "uint", "bool")
+def is_order_free(node: Node) -> bool:
+    """Return whether `node` is a reduction with the same bits in every order (`Reduction.is_order_free`)."""
+    return isinstance(node.op, Reduction) and node.op.is_order_free(node.recipe.dtypes[0])
 
 
 def find_summed_product(node: Node) -> Node | None:

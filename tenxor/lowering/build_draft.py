@@ -17,6 +17,7 @@ from ..ops import OPS, DTypes, Op
 from ..ops.complex.split_formulas import apply_op, convert, make_pair
 from ..ops.expr import Expr, apply, call, zero
 from ..ops.reductions import Reduction
+from .access_strides import Loops, ReductionOrder
 from .index_maps import (
     add_inner_axes,
     get_inner_shape,
@@ -26,7 +27,7 @@ from .index_maps import (
     make_identity_map,
 )
 from .ir import Accumulator, Result, ScalarParameter, State
-from .kernel_draft import Access, DraftAccess, DraftIndex, KernelDraft, Loops, ReductionLoop, ReductionOrder
+from .kernel_draft import Access, DraftAccess, DraftIndex, KernelDraft, ReductionLoop
 from .reduction_order import find_reduction_order
 
 split_complex_states = LazyFunctions("tenxor.ops.complex.component_reductions").split_complex_states  # imported with the first reduction

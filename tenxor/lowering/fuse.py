@@ -16,7 +16,7 @@ from math import prod
 from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..graph.node import Gather, Node, Scan, Scatter, is_store, is_write
-from ..graph.reduced_sources import has_memory_order, is_exact
+from ..graph.reduced_sources import has_memory_order, is_order_free
 from ..layout import Layout
 from ..ops import Op
 from ..ops.reductions import Reduction
@@ -223,7 +223,7 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
             nested_kernels.update(read.kernel for read in reads[node] if read.loop_count > loops_around.get(node, read.loop_count))
             loop_count = min([count_needed_loops(read.index_map) for read in reads[node]])
             loops_around[node] = min(loop_count, loops_around.get(node, loop_count))
-            if not is_exact(node):
+            if not is_order_free(node):
                 is_single_axis = sum([n != 1 for n in get_inner_shape(node)]) <= 1
                 if is_single_axis or not has_memory_order(node.sources[0]):  # type: ignore[arg-type]
                     (ordered_kernels if is_single_axis else nested_kernels).update([read.kernel for read in reads[node]])
@@ -249,7 +249,7 @@ def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
 
     `reads` are the reads of the node. Exact reductions (`is_exact`), such as sums of integers, give False.
     """
-    return isinstance(node.op, Reduction) and not is_exact(node) and any([isinstance(read.kernel.op, Scan) for read in reads])
+    return isinstance(node.op, Reduction) and not is_order_free(node) and any([isinstance(read.kernel.op, Scan) for read in reads])
 
 
 def _has_contraction_sizes(node: Node) -> bool:

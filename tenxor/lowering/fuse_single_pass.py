@@ -16,8 +16,8 @@ from ..layout import Layout
 from ..ops import Op
 from ..ops.reductions import Reduction
 from ..target import Target
+from .access_strides import Loops
 from .index_maps import get_inner_shape, hoist_index_map, make_identity_map, source_index_maps
-from .kernel_draft import Loops
 from .loop_nest import convert_draft
 from .lower import build_split_draft
 from .match_single_pass import match_single_pass

@@ -9,9 +9,8 @@ from ..dtypes import DType, int64
 from ..graph.node import Node, Scalar
 from ..layout import Layout
 from ..ops.expr import Expr, walk, walk_unvisited
+from .access_strides import Loops, ReductionOrder
 from .ir import Accumulator, Result
-
-Loops = tuple[int, ...]  # the axes of nested loops, outermost first
 
 
 class DraftIndex(Expr):
@@ -78,21 +77,6 @@ class ReductionLoop(NamedTuple):
     axes: Loops
     accumulator: int
     values: tuple[Expr, ...]
-
-
-class ReductionOrder(NamedTuple):
-    """The order in which a reduction adds: `groups` of axes, outermost first, each walked as a single loop, without axes of size 1.
-
-    Axes are numbered from 0, the outermost axis of the reduction. If view chains split the axes, `split_extents` has the extents of the
-    parts, and the parts are numbered instead; otherwise `split_extents` is empty. Lanes run along the last group. If `is_sequential`, the
-    reduction takes the elements in sequence, in a single state, and lanes run along loops around the reduction. If `follows_factors`, the
-    order follows the memory of the factors of a summed product.
-    """
-
-    groups: tuple[Loops, ...]
-    split_extents: tuple[int, ...]
-    is_sequential: bool
-    follows_factors: bool
 
 
 def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:

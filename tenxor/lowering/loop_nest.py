@@ -16,6 +16,7 @@ from ..dtypes import DType
 from ..graph.node import Node, Scalar, is_store, is_write
 from ..layout import Layout, Table
 from ..ops.expr import ComplexPair, Expr
+from .access_strides import AccessStrides, Loops, merge_axes
 from .ir import (
     Accumulate,
     Accumulator,
@@ -32,8 +33,8 @@ from .ir import (
     iterate_expressions,
     iterate_statements,
 )
-from .kernel_draft import Access, DraftAccess, KernelDraft, Loops, ReductionLoop, collect_dependences, list_accesses
-from .order_loops import AccessStrides, OrderedLoops, merge_axes, order_loops
+from .kernel_draft import Access, DraftAccess, KernelDraft, ReductionLoop, collect_dependences, list_accesses
+from .order_loops import OrderedLoops, order_loops
 
 Body = tuple[Statement, ...]
 

@@ -13,20 +13,14 @@ from operator import index
 import numpy as np
 
 from .._utils.records import NamedTuple
+from ..graph.reduction_limits import MAX_SHORT_STEPS, MIN_CONTRACTION_SIZES, MIN_FULL_SIZES, MIN_RESULTS, MIN_UNIT_RESULTS
 from ..layout import Table
 from ..layout.axes import MAX_JOINED_ENTRIES, IntArray, axis_from_offsets
 from ..ops.reductions import Reduction
-from .kernel_draft import Loops
-from .order_loops import Step, move_longest_last
+from .access_strides import Loops, Step
+from .order_loops import move_longest_last
 
-# These constants decide which reductions are contractions and in which chunks they add, and so the bits. They must be equal on
-# every machine.
-MIN_CONTRACTION_SIZES = (2, 2, 4)  # minimal M, N and K of a contraction
-MIN_FULL_SIZES = (4, 8, 4)  # minimal M, N and K with well-filled vectors: smaller sizes are tried with interchanged axes
-# A reduction is vectorized along its steps instead with more than MAX_SHORT_STEPS steps and fewer than MIN_RESULTS results; or, where
-# the steps are contiguous on both sides, with fewer than MIN_UNIT_RESULTS results, because transposing the operands would cost more.
-MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 64, 10, 32
-STEPS_PER_CHUNK = 256  # steps (KC) added in one chunk: a panel of columns for so many steps stays in the nearest cache
+# These constants decide which reductions are contractions, and so the bits: they are equal on every machine.
 MIN_COLUMNS, MAX_VECTOR_BYTES = 12, 64  # columns too few for lanes; bytes of the widest vectors
 
 Steps = dict[int, Step]  # the step of an access along each axis; axes with step 0 are left out

@@ -11,50 +11,10 @@ from math import prod
 
 from .._utils.records import NamedTuple
 from ..graph.node import Node
-from ..graph.reduced_sources import find_summed_product, is_exact
-from ..layout import Layout, Table
-from .kernel_draft import KernelDraft, Loops, ReductionLoop, list_accesses
-
-Step = int | Table
-# These constants decide the order in which a reduction adds, and so the bits: they must be equal on every machine.
-NEAR_STEPS = (-1, 2, 3, 4)  # small steps: a few whole vectors hold the elements for the lanes
-MAX_SHORT_ITERATIONS = 4  # iterations of a short contraction, which is never vectorized along the summed axis
-
-
-class AccessStrides(NamedTuple):
-    """The strides of an access along loops: `steps` per axis, in elements. Axes along which the access does not move are left out.
-
-    A step is an integer, or a table with the offset of each index. `base` is the rest of a view chain, or None for a single view.
-    """
-
-    steps: dict[int, Step]
-    offset: int
-    base: Layout | None
-
-    @staticmethod
-    def from_layout(layout: Layout, loops: Sequence[int], extents: Sequence[int]) -> AccessStrides:
-        """Return the strides of an access through `layout`, whose axes are walked by the loops `loops`, in this order.
-
-        `extents` gives the number of indices of each axis, by axis number.
-        """
-        tables = layout.tables or (None,) * len(layout.shape)
-        steps: dict[int, Step] = {}
-        for axis, stride, table in zip(loops, layout.strides, tables, strict=True):
-            if extents[axis] != 1:
-                if table is not None:
-                    steps[axis] = table
-                elif stride:
-                    steps[axis] = stride
-        return AccessStrides(steps, layout.offset, layout.base)
-
-    def has_near_step(self, axis: int) -> bool:
-        """Return whether the step along `axis` is small (`NEAR_STEPS`), forwards or backwards."""
-        step = self.steps.get(axis, 0)
-        return not isinstance(step, Table) and (abs(step) == 1 or abs(step) in NEAR_STEPS)
-
-    def has_unit_step(self, axis: int) -> bool:
-        """Return whether iterations that are neighbours along `axis` access neighbouring elements, in increasing order."""
-        return self.steps.get(axis) == 1
+from ..graph.reduced_sources import find_summed_product, is_order_free
+from ..graph.reduction_limits import MAX_SHORT_ITERATIONS
+from .access_strides import AccessStrides, Loops, merge_axes, sort_by_stride
+from .kernel_draft import KernelDraft, ReductionLoop, list_accesses
 
 
 class OrderedLoops(NamedTuple):
@@ -122,55 +82,6 @@ def _find_boundaries(d: KernelDraft, axes: Loops) -> set[int]:
     return {sum(a in axes for a in f.outer_loops) for f in d.reductions}
 
 
-def merge_axes(axes: Loops, walks: Sequence[AccessStrides], extents: list[int], boundaries: set[int]) -> Loops:
-    """Return the axes, with neighbours merged where every access walks them as a single axis, numbered like the inner axis.
-
-    `walks` and `extents` are changed in place to match. `axes` lists the loops, outermost first. Axes on two sides of a boundary are not
-    merged. A boundary is a number of outermost axes inside which further statements run.
-    """
-    merged_axes: list[int] = []
-    for k, inner in enumerate(axes):
-        if merged_axes and k not in boundaries and _can_merge(merged_axes[-1], inner, walks, extents):
-            outer = merged_axes.pop()
-            extents[inner] *= extents[outer]
-            for w in walks:
-                w.steps.pop(outer, None)
-        merged_axes.append(inner)
-    return tuple(merged_axes)
-
-
-def _can_merge(outer: int, inner: int, walks: Sequence[AccessStrides], extents: Sequence[int]) -> bool:
-    """Return whether every walk moves along axis `outer` exactly as far as along a full loop over axis `inner`.
-
-    Walks with a table along one of the axes never do. `extents` are the extents by axis number.
-    """
-    for w in walks:
-        a, b = w.steps.get(outer, 0), w.steps.get(inner, 0)
-        if isinstance(a, Table) or isinstance(b, Table) or a != extents[inner] * b:
-            return False
-    return True
-
-
-def sort_by_stride(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
-    """Return the axes by decreasing stride, summed over `walks`, so that the innermost loop moves the least in memory.
-
-    Steps given by tables count as 0. Axes of equal sums keep their order.
-    """
-
-    def sum_strides(axis: int) -> int:
-        return sum(abs(s) for w in walks if not isinstance(s := w.steps.get(axis, 0), Table))
-
-    return tuple(sorted(axes, key=sum_strides, reverse=True))
-
-
-def order_reduction(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
-    """Return the axes of a reduction by decreasing stride, ignoring `walks` that move along a single one of the axes.
-
-    So `column * (row - other)` is added in the same order as `column * row`.
-    """
-    return sort_by_stride(axes, [w for w in walks if sum([a in w.steps for a in axes]) > 1])
-
-
 def move_longest_last(axes: Loops, extents: Sequence[int], min_extent: int) -> Loops:
     """Return `axes` with the longest axis moved to the end, or unchanged if this does not pay.
 
@@ -204,7 +115,7 @@ def find_unfusable(d: KernelDraft) -> set[Node]:
         is_reordered = axes != tuple([f.axes[group[-1]] for group in order.groups if group[-1] < len(f.axes)])
         takes_lanes = not order.is_sequential
         sharing = [node for g in d.reductions if g.axes == f.axes for node in d.reduction_nodes[g.accumulator]]
-        if not inner_loops and is_reordered and not all(map(is_exact, sharing)):
+        if not inner_loops and is_reordered and not all(map(is_order_free, sharing)):
             nodes = d.reduction_nodes[f.accumulator]
             readers = [(find_summed_product(node) if order.follows_factors else None) or node for node in nodes]
             unfused.update([source for reader in readers for source in reader.sources if type(source) is Node])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .._utils.records import NamedTuple
 from ..dtypes import int64
 from ..graph.node import Node, Scalar
+from ..graph.reduction_limits import NEAR_STEPS
 from ..layout import Table
 from ..ops.expr import Expr, rebuild
 from .ir import (
@@ -36,7 +37,6 @@ from .ir import (
 )
 from .kernel_draft import Access, DraftIndex
 from .loop_nest import Body, LoopNest
-from .order_loops import NEAR_STEPS
 
 FLAG_OPERAND = Operand(int64, written=True, flag=True)  # set by kernels where an index is out of range
 

@@ -10,15 +10,17 @@ from math import prod
 
 from ..dtypes import int64
 from ..graph.node import POSITION, Gather, Node, is_store
+from ..graph.reduction_limits import MIN_CONTRACTION_SIZES
 from ..layout import Layout
 from ..ops import Op
 from ..ops.complex.component_reductions import split_complex_states
 from ..ops.expr import zero
 from ..ops.reductions import Reduction
+from .access_strides import Loops
 from .index_maps import get_inner_shape, get_root_index_map, hoist_index_map, make_identity_map, source_index_maps
 from .ir import Accumulator
-from .kernel_draft import DraftAccess, DraftIndex, KernelDraft, Loops, ReductionLoop
-from .match_contraction import MIN_CONTRACTION_SIZES, ReductionStrides, can_be_contraction, match_contraction
+from .kernel_draft import DraftAccess, DraftIndex, KernelDraft, ReductionLoop
+from .match_contraction import ReductionStrides, can_be_contraction, match_contraction
 from .order_loops import order_loops
 from .reduction_order import find_reduction_order
 from .split_loops import split_loops

@@ -11,18 +11,16 @@ from math import prod
 
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
+from .._utils.lazy import LazyFunctions
 from ..graph.node import Node
 from ..graph.reduced_sources import find_summed_product
+from ..graph.reduction_limits import MAX_SHORT_ITERATIONS, MIN_ROW_BYTES
 from ..layout import Layout
 from ..ops.reductions import Reduction
+from .access_strides import AccessStrides, Loops, ReductionOrder, merge_axes, order_reduction
 from .index_maps import add_inner_axes, get_inner_shape, make_identity_map
-from .kernel_draft import DraftAccess, KernelDraft, Loops, ReductionLoop, ReductionOrder
-from .order_loops import MAX_SHORT_ITERATIONS, AccessStrides, list_access_strides, merge_axes, order_reduction
-from .split_loops import split_loops
 
-# Rows of this many bytes stay apart, even where they are neighbours in memory: so operands may be broadcast along rows without being stored
-# first. Shorter rows are joined, which makes plain sums faster. The number decides the bits: it is equal on every machine.
-MIN_ROW_BYTES = 256
+split_reads = LazyFunctions("tenxor.lowering.split_loops").split_reads  # imported with the first chain of views
 _orders: BoundedCache[ReductionOrder] = register("orders of reductions", "the order of a reduction, by its recipe and a summed product's")(
     BoundedCache(1 << 12)
 )
@@ -56,33 +54,33 @@ def find_reduction_order(node: Node) -> ReductionOrder:
 
 def _follow(node: Node, index_maps: Sequence[Layout]) -> ReductionOrder:
     """Return the order of the reduction `node` of operands in memory, read through `index_maps` over its results and reduced axes."""
-    reduction, extents, d = node.op, get_inner_shape(node), KernelDraft(node)
+    reduction, space_count = node.op, len(node.shape)
     assert isinstance(reduction, Reduction)
-    d.space, axes = d.add_axes(node.shape), d.add_axes(extents)
-    d.accesses = [DraftAccess(None, index_map, d.space + axes) for index_map in index_maps]
-    d.output = DraftAccess(None, make_identity_map(node), d.space)
-    d.reductions = [ReductionLoop(d.space, axes, 0, ())]
-    split_loops(d)
-    (f,), (*walks, _) = d.reductions, list_access_strides(d)
-    ordered = tuple([a for a in f.axes if d.extents[a] != 1])
+    extents = [*node.shape, *get_inner_shape(node)]
+    space, axes = tuple(range(space_count)), tuple(range(space_count, len(extents)))
+    if any([index_map.base is not None for index_map in index_maps]):
+        extents, space, axes, walks, is_split = split_reads(node, index_maps)
+    else:
+        walks, is_split = [AccessStrides.from_layout(index_map, space + axes, extents) for index_map in index_maps], False
+    split_extents = tuple([extents[a] for a in axes]) if is_split else ()
+    ordered = tuple([a for a in axes if extents[a] != 1])
     if reduction.append is None:
         ordered = order_reduction(ordered, walks)
-    is_sequential = _is_sequential(reduction, f, ordered, walks, d)
-    split_extents = tuple([d.extents[a] for a in f.axes]) if f.axes != axes else ()
+    is_sequential = _is_sequential(reduction, space, ordered, walks, extents)
     groups, group = list[Loops](), list[int]()
-    row_bytes = [prod([d.extents[a] for a in ordered[k:]]) * node.sources[0].dtype.itemsize for k in range(len(ordered))]
+    row_bytes = [prod([extents[a] for a in ordered[k:]]) * node.sources[0].dtype.itemsize for k in range(len(ordered))]
     rows = {k for k in range(1, len(ordered)) if len(walks) == 1 and row_bytes[k] >= MIN_ROW_BYTES}
-    merged = merge_axes(ordered, walks, d.extents, rows)
+    merged = merge_axes(ordered, walks, extents, rows)
     for axis in ordered:
-        group.append(f.axes.index(axis))
+        group.append(axes.index(axis))
         if axis in merged:
             groups.append(tuple(group))
             group = []
     return ReductionOrder(tuple(groups), split_extents, is_sequential, False)
 
 
-def _is_sequential(reduction: Reduction, f: ReductionLoop, axes: Loops, walks: Sequence[AccessStrides], d: KernelDraft) -> bool:
-    """Return whether the reduction `f` of the draft `d` takes elements in sequence, so that lanes are left to outer loops.
+def _is_sequential(reduction: Reduction, space: Loops, axes: Loops, walks: Sequence[AccessStrides], extents: Sequence[int]) -> bool:
+    """Return whether a reduction inside the loops `space` takes elements in sequence, so that lanes are left to these loops.
 
     `axes` are its axes of more than one index, in order, and `walks` the strides of its reads. The answer is True where the elements of a
     result are far apart in memory but neighbouring results read contiguous elements, and for few elements. A reduction without `combine`
@@ -90,10 +88,10 @@ def _is_sequential(reduction: Reduction, f: ReductionLoop, axes: Loops, walks: S
     """
     if not axes or reduction.combine is None:
         return True
-    last_loop = next((a for a in reversed(f.outer_loops) if d.extents[a] != 1), None)
+    last_loop = next((a for a in reversed(space) if extents[a] != 1), None)
     if last_loop is None:
         return False
-    if prod([d.extents[a] for a in axes]) <= MAX_SHORT_ITERATIONS:
+    if prod([extents[a] for a in axes]) <= MAX_SHORT_ITERATIONS:
         return True
     last_walks = [w for w in walks if last_loop in w.steps and any([a in w.steps for a in axes])]
     is_near_last, is_near_inner = [any([w.has_near_step(axis) for w in last_walks]) for axis in (last_loop, axes[-1])]

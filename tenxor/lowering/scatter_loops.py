@@ -20,10 +20,11 @@ from ..ops.complex.split_formulas import convert
 from ..ops.expr import Arg, ComplexPair, Expr, call
 from ..ops.reductions import Reduction
 from ..target import Target
+from .access_strides import merge_axes, sort_by_stride
 from .ir import Accumulate, For
 from .kernel_draft import KernelDraft
 from .loop_nest import LoopNest, LoopNestBuilder, list_components, wrap_in_loops
-from .order_loops import OrderedLoops, list_access_strides, merge_axes, sort_by_stride
+from .order_loops import OrderedLoops, list_access_strides
 
 
 def build_scatter_nest(d: KernelDraft, target: Target) -> LoopNest:

@@ -7,8 +7,13 @@ the new loops moves one digit only, and the chain becomes a single view. Reading
 
 from __future__ import annotations
 
-from ..layout import contiguous_strides
-from .kernel_draft import DraftAccess, KernelDraft
+from collections.abc import Sequence
+
+from ..graph.node import Node
+from ..layout import Layout, contiguous_strides
+from .access_strides import AccessStrides, Loops
+from .index_maps import get_inner_shape, make_identity_map
+from .kernel_draft import DraftAccess, KernelDraft, ReductionLoop
 
 Splits = dict[int, tuple[int, ...]]  # axis -> extents of its replacements
 
@@ -21,6 +26,23 @@ def split_loops(d: KernelDraft) -> None:
             splits = find_splits(d, get_access(d, k))
             if not splits or not apply_splits(d, splits, k):
                 break
+
+
+def split_reads(node: Node, index_maps: Sequence[Layout]) -> tuple[list[int], Loops, Loops, list[AccessStrides], bool]:
+    """Split the loops of the reduction `node` of operands in memory, read through `index_maps` over its results and reduced axes.
+
+    Return the extents, the loops over the results, the loops of the reduction, the strides of the operands, and whether the loops of the
+    reduction were split.
+    """
+    d = KernelDraft(node)
+    d.space, axes = d.add_axes(node.shape), d.add_axes(get_inner_shape(node))
+    d.accesses = [DraftAccess(None, index_map, d.space + axes) for index_map in index_maps]
+    d.output = DraftAccess(None, make_identity_map(node), d.space)
+    d.reductions = [ReductionLoop(d.space, axes, 0, ())]
+    split_loops(d)
+    (f,) = d.reductions
+    walks = [AccessStrides.from_layout(p.index_map, p.loops, d.extents) for p in d.accesses]
+    return d.extents, f.outer_loops, f.axes, walks, f.axes != axes
 
 
 def get_access(d: KernelDraft, k: int) -> DraftAccess:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from ..dtypes import DType, uint8, uint16, uint32, uint64
 from ..graph.node import POSITION, Node
+from ..graph.reduction_limits import MAX_FLOAT_ROW_ELEMENTS, MIN_ARGEXTREMUM_SIZE
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_builder import Term, append_elementwise, append_reduction, is_recomputable
-from .unroll_reductions import MAX_UNROLLED_EXTREMA, MIN_ARGEXTREMUM_SIZE, differs_from_extremum
+from .unroll_reductions import MAX_UNROLLED_EXTREMA, differs_from_extremum
 
 MAX_ROW_ELEMENTS = 32  # maximal elements of a row
-MAX_FLOAT_ROW_ELEMENTS = 128  # maximal elements of a row of narrow floats: a single pass also compares each element with NaN
 MAX_NARROW_FLOAT_BYTES = 4  # maximal bytes of a narrow float
 MAX_INTERMEDIATE_BYTES = 1 << 22  # maximal bytes of a computed operand: it is stored first, and read twice from a cache
 _EXTREMUM_OF = {"argmax": REDUCTIONS["max"], "argmin": REDUCTIONS["min"]}

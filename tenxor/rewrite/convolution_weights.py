@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ..graph.node import Node
+from ..graph.reduction_limits import MIN_TILED_READS
 from ..layout import Layout
 from ..ops.reductions import Reduction
 from .graph_builder import append_reduction, append_transposed_copy, count_sharing_results
-from .unroll_reductions import MIN_TILED_READS, get_product_layouts, has_overlapping_windows
+from .unroll_reductions import get_product_layouts, has_overlapping_windows
 
 
 def copy_convolution_weights(node: Node) -> list[Node] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from ..graph.node import Node
+from ..graph.reduction_limits import MIN_SPLIT_ELEMENTS
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import COMBINING_OPS, REDUCTIONS, Reduction
@@ -15,7 +16,7 @@ from .graph_builder import append_cast, append_contiguous, append_reduction
 
 # A reduction of MIN_SPLIT_ELEMENTS elements is split into BLOCK_COUNT blocks if it has at most MAX_SPLIT_RESULTS results, or at most
 # MAX_COLUMN_RESULTS contiguous results. Short rows are joined.
-MIN_SPLIT_ELEMENTS, MAX_SPLIT_RESULTS, MAX_COLUMN_RESULTS, BLOCK_COUNT = 1 << 18, 16, 512, 64
+MAX_SPLIT_RESULTS, MAX_COLUMN_RESULTS, BLOCK_COUNT = 16, 512, 64
 # A reduction of MIN_HUGE_ELEMENTS elements to at most MAX_HUGE_RESULTS results is split into HUGE_BLOCK_COUNT blocks. Python can
 # handle signals between the blocks.
 MIN_HUGE_ELEMENTS, MAX_HUGE_RESULTS, HUGE_BLOCK_COUNT = 1 << 28, 1 << 10, 1 << 14

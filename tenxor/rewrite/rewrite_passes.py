@@ -19,7 +19,7 @@ from .separate_products import separate_products
 
 # A rule returns new nodes, sources first, with the replacement of the given node last; or None.
 RewriteRule = Callable[[Node], list[Node] | None]
-# The nodes after a pass, in order, and the replacements of nodes that changed.
+# The nodes after a pass, in order, and the replacements of changed nodes.
 PassResult = tuple[Sequence[Node], dict[Node, Node]]
 
 

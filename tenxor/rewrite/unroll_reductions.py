@@ -11,17 +11,14 @@ from math import prod
 
 from ..dtypes import boolean, int8, int16, int32, int64
 from ..graph.node import Node
+from ..graph.reduction_limits import MAX_SHORT_ROW_ELEMENTS, MAX_UNROLLED_TERMS, MIN_ARGEXTREMUM_SIZE, MIN_TILED_READS, MIN_TOTAL_ELEMENTS
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import COMBINING_OPS, Reduction
 from .graph_builder import Term, append_cast, append_elementwise, count_sharing_results, is_recomputable, recompute_at
 from .transposed_operands import copy_shared_operands
 
-MAX_UNROLLED_TERMS = 32  # maximal number of terms
-MAX_SHORT_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS = 8, 1 << 16  # maximal elements of a short row, and minimal elements of the rows together
 MAX_UNROLLED_EXTREMA = 16  # maximal elements of a row for max, min, argmax and argmin: combining lanes takes longer for these
-MIN_ARGEXTREMUM_SIZE = 1 << 14  # minimal elements of the rows together for argmax and argmin, the slowest reductions
-MIN_TILED_READS = 4  # minimal number of results that share each element of a side for a contraction with register tiles
 _EXTREMUM_OPS = {"argmax": "maximum", "argmin": "minimum"}  # the operation for the extremum at the position
 _UNROLLED_REDUCTIONS = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_EXTREMUM_OPS)
 _INTEGER_OF_BYTES = {d.itemsize: d for d in (int8, int16, int32, int64)}

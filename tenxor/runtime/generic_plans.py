@@ -21,7 +21,7 @@ from ..graph.node import Recipe
 from ..layout import Layout
 from ..symbolic.guards import GuardedCache, guards_hold
 from ..target import Target
-from . import plan_disk_cache, shipped_generic_plans, shipped_op_plans
+from . import plan_disk_cache, shipped_generic_plans
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall
 from .plan_execution import Plan, PlanStep
@@ -29,6 +29,7 @@ from .shipped_generic_plans import ShippedPlan
 
 # Loaded on first use: shipped plans need neither
 planner, plan_tracing = LazyModule("tenxor.runtime.planner"), LazyModule("tenxor.runtime.plan_tracing")
+MAX_STORED_GRAPH_NODES = 32  # pending nodes of a graph whose generic plans are looked for in the package and on disk
 MAX_STRUCTURES = 1024
 MAX_GENERIC_PLANS = 48  # generic plans for one structure
 
@@ -103,7 +104,7 @@ def get_exact_plan(signature: GraphSignature) -> Plan:
 
 def _make_exact_plan(signature: GraphSignature) -> Plan:
     """Return a new plan for the exact dims of `signature`: a shipped plan of a single operation, or a plan made by the planner."""
-    plan: Plan = _find_shipped_op_plan(signature) or planner.make_plan(signature)
+    plan: Plan = plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) or planner.make_plan(signature)
     return plan
 
 
@@ -156,17 +157,14 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
 
 
 def find_shipped_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in the package or on disk, or else by a shipped kernel for rows; None on a miss.
+    """Return the plan for `signature` from a generic plan in the package or on disk, or else by a shipped kernel for rows.
 
-    Nothing is traced.
+    Nothing is traced. Return None on a miss, and for a graph of more than `MAX_STORED_GRAPH_NODES` pending nodes.
     """
+    if signature.pending_count > MAX_STORED_GRAPH_NODES:
+        return None
     match = find_generic_plan(signature, may_trace=False)
-    return _find_shipped_op_plan(signature) if match is None else match[0].instantiate(match[1])
-
-
-def _find_shipped_op_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan of a single operation by a shipped kernel, perhaps for rows; None on a miss, and if shipped plans are disabled."""
-    return shipped_op_plans.find_shipped_op_plan(signature, by_rows=True) if plan_disk_cache.can_use_shipped_plans() else None
+    return plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) if match is None else match[0].instantiate(match[1])
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:

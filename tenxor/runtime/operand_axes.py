@@ -6,7 +6,7 @@ along which elements are reduced. Along each axis, the result and each operand h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
@@ -14,28 +14,32 @@ from typing import TYPE_CHECKING
 from .._utils.records import NamedTuple
 from ..dtypes import float64
 from ..graph.node import Operation, Recipe, Scan, is_store
+from ..graph.reduction_limits import (
+    MAX_FLOAT_ROW_ELEMENTS,
+    MAX_SHORT_ITERATIONS,
+    MAX_SHORT_STEPS,
+    MAX_UNROLLED_TERMS,
+    MIN_ARGEXTREMUM_SIZE,
+    MIN_CONTRACTION_SIZES,
+    MIN_RESULTS,
+    MIN_SPLIT_ELEMENTS,
+    MIN_TILED_READS,
+    MIN_TOTAL_ELEMENTS,
+    MIN_UNIT_RESULTS,
+    STEPS_PER_CHUNK,
+)
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 
 if TYPE_CHECKING:
-    from ..lowering.kernel_draft import ReductionOrder
+    from ..lowering.access_strides import ReductionOrder
 
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
-MATRIX, ROWS = "m", "r"  # the kind of the rows of a matrix, and the end of kinds of operands reduced row by row
+# The kind of the rows of a matrix, and the ends of kinds of operands reduced row by row, and element by element
+MATRIX, ROWS, SEQUENCE = "m", "r", "q"
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
-# Strides for which kernels load whole vectors, and maximal steps of a short sum of products (`lowering/order_loops.py`)
-NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
-# Maximal terms of an unrolled reduction, and minimal elements of its rows together (`rewrite/unroll_reductions.py`)
-MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
-# Maximal elements of a short row and minimal elements of the rows together, for argmax and argmin in two passes (`rewrite/argextrema.py`)
-MAX_POSITION_STEPS, MIN_POSITION_ELEMENTS = 128, 1 << 14
-# Limits of small sums of products, which add in another order than matrix products (`lowering/match_contraction.py`)
-MIN_MATRIX_STEPS, MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 4, 64, 10, 32
-MIN_TILED_RESULTS = 4  # minimal rows and columns of a matrix product that is never unrolled
-MAX_PACKED_STEPS = 256  # maximal steps of a matrix product with packed columns: a chunk (`match_contraction.STEPS_PER_CHUNK`)
 MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
-MAX_REDUCED_ELEMENTS = 1 << 18  # minimal elements of a reduction in blocks (`rewrite/large_reductions.py`)
 
 
 class OperandAxes(NamedTuple):
@@ -44,14 +48,14 @@ class OperandAxes(NamedTuple):
     `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
     axis. For a reduction, `reduced` has the number of elements that are reduced, and such strides along them: the result's is 0 unless the
     reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are not joined, `rows` has the number of
-    rows and the strides from row to row. `is_sequential` is `ReductionOrder.is_sequential`, or None where the order does not matter.
+    rows and the strides from row to row. `is_sequential` is that of the order of a reduction (`ReductionOrder`).
     """
 
     extents: list[int]
     strides: list[tuple[int, ...]]
     reduced: tuple[int, ...] = ()
     rows: tuple[int, ...] = ()
-    is_sequential: bool | None = None
+    is_sequential: bool = False
 
     @property
     def reduced_count(self) -> int:
@@ -88,35 +92,28 @@ class OperandAxes(NamedTuple):
         if self.is_matrix_product:
             if self.strides[0][2] == 1:
                 return [(MATRIX + STRIDED, VECTOR + STRIDED)]
-            return [(MATRIX + STRIDED, STRIDED + STRIDED)] if self.reduced[0] <= MAX_PACKED_STEPS else []
-        if self.has_columns():
+            return [(MATRIX + STRIDED, STRIDED + STRIDED)] if self.reduced[0] <= STEPS_PER_CHUNK else []
+        if self.has_columns:
             if all([step in (0, 1) for step in steps]):
-                return [tuple([_describe_step(step) + STRIDED for step in steps])]
+                return [tuple([_describe_step(step) + STRIDED + (ROWS if self.rows else "") for step in steps])]
             if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
-                return []  # kernels for columns with a step are not shipped
+                # kernels for columns with a step are shipped for few elements only
+                is_short = self.reduced_count <= MAX_SHORT_ITERATIONS and not self.rows
+                return [(STRIDED + STRIDED + SEQUENCE,) * len(steps)] if is_short else []
         inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[2:]]
         if self.rows:
-            return [] if self.has_columns() else [tuple([STRIDED + kind + ROWS for kind in inner])]
+            return [tuple([STRIDED + kind + ROWS for kind in inner])]
         outer = [ELEMENT if step == 0 else STRIDED for step in steps] if product else [STRIDED]
         kinds_by_speed = [(outer, inner), ([STRIDED] * len(steps), inner), ([STRIDED] * len(steps), [STRIDED] * len(steps))]
         return list(dict.fromkeys([tuple([a + b for a, b in zip(*pair, strict=True)]) for pair in kinds_by_speed]))
 
+    @property
     def has_columns(self) -> bool:
-        """Return whether a kernel for these axes reduces neighbouring results side by side, each in the order of its elements.
+        """True if a kernel for these axes reduces neighbouring results side by side, each in the order of its elements.
 
         Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/reduction_order.py`).
         """
-        if self.extents[0] == 1:
-            return False
-        if self.is_sequential is not None:
-            return self.is_sequential
-        moving = [k for k, inner in enumerate(self.reduced[2:], 1) if inner]
-        if self.reduced[0] <= MAX_SHORT_ITERATIONS:
-            shared = [k for k in moving if self.strides[0][k] == 0]
-            if 0 < len(shared) < len(moving) and any([strides[k] for strides in self.strides for k in shared]):
-                return True
-        steps = [(self.strides[0][k], self.reduced[1 + k]) for k in moving if self.strides[0][k]]
-        return any([step in NEAR_STEPS for step, _ in steps]) and not any([inner in NEAR_STEPS for _, inner in steps])
+        return self.is_sequential and self.extents[0] != 1
 
 
 def _describe_step(step: int) -> str:
@@ -124,12 +121,12 @@ def _describe_step(step: int) -> str:
     return VECTOR if step == 1 else ELEMENT if step == 0 else STRIDED
 
 
-def merge_axes(recipe: Recipe, product: Recipe | None = None, order: ReductionOrder | None = None) -> OperandAxes | None:
+def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callable[[], ReductionOrder] | None = None) -> OperandAxes | None:
     """Return the axes of an operation from the op table, of a store of values of the same dtype, or of a reduction.
 
-    With `product`, `recipe` is a sum of this product. With `order`, the reduced axes are joined as the order says, and otherwise wherever
-    all operands allow it. Return None for other operations, and for complex values. A layout may have neither
-    offset tables nor a chain of views.
+    With `product`, `recipe` is a sum of this product. `find_order` returns the order of a reduction: without, only matrix products and
+    running reductions have axes. Return None for other operations, and for complex values. A layout may have neither offset tables nor a
+    chain of views.
     """
     reader, op = product or recipe, recipe.op
     is_write, is_reduced = is_store(op), _is_table_reduction(op)
@@ -142,7 +139,7 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None, order: ReductionOr
         return None
     operands = [None if key is None else key.layout for key in reader.layout_keys[is_write:]]
     if is_reduced:
-        return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape), order)
+        return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape), find_order)
     target = recipe.target.layout if is_write and recipe.target is not None else None
     if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
         return None
@@ -163,12 +160,12 @@ def _is_table_reduction(op: Operation) -> bool:
 
 
 def _merge_reduction(
-    recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None, order: ReductionOrder | None
+    recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None, find_order: Callable[[], ReductionOrder] | None
 ) -> OperandAxes | None:
     """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
 
-    Return None for a sum of products with a number or of several matrices, and if the reduced axes cannot be merged to one or, with
-    `order`, to two axes.
+    Reduced axes are joined as the order says, if it decides the bits, and otherwise wherever the operands allow. Return None for a sum
+    of products with a number or of several matrices, and if the reduced axes cannot be joined to one or, in order, to two axes.
     """
     (key,), reduction = recipe.layout_keys, recipe.op
     assert key is not None
@@ -183,30 +180,38 @@ def _merge_reduction(
     steps = [(*result.strides, *[0] * (len(shape) - result.ndim)), *steps]
     extents, strides = _merge(shape[:result_ndim], [s[:result_ndim] for s in steps])
     inner = [(n, *[s[axis] for s in steps]) for axis, n in enumerate(shape[result_ndim:], result_ndim)]
-    if order is not None:
-        groups = [_join([inner[k] for k in group]) for group in order.groups]
-    else:
-        if isinstance(reduction, Reduction) and reduction.append is None:
-            inner.sort(key=_sum_moves, reverse=True)
-        counts, inner_strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(steps) + 1)])
-        groups = [(n, *moves) for n, moves in zip(reversed(counts), reversed(inner_strides), strict=True)]
-    if (
-        None in groups
-        or len(groups) > (1 if order is None else 2)
-        or len(extents) > MAX_AXES
-        or (order is not None and order.split_extents)
-    ):
+    axes = OperandAxes(extents or [1], strides or [(1, *[0] * (len(steps) - 1))])
+    if len(extents) > MAX_AXES:
         return None
-    rows, reduced = groups[-2:-1], groups[-1] if groups else (1, int(type(reduction) is Scan), *[1] * (len(steps) - 1))
-    axes = OperandAxes(
-        extents or [1],
-        strides or [(1, *[0] * (len(steps) - 1))],
-        reduced,  # type: ignore[arg-type]
-        rows[0] if rows else (),  # type: ignore[arg-type]
-        None if order is None else order.is_sequential,
-    )
-    is_product = product is not None and _is_product(*axes[:3])
-    return None if is_product and not (axes.is_matrix_product and strides[1][0] == extents[0]) else axes
+    joined = _join_any(inner, reduction) or [(1, int(type(reduction) is Scan), *[1] * (len(steps) - 1))]
+    if len(joined) == 1:
+        axes = axes._replace(reduced=joined[0])
+        if type(reduction) is Scan:
+            return axes
+        if product is not None and _is_product(*axes[:3]):
+            return axes if axes.is_matrix_product and strides[1][0] == extents[0] else None
+    if find_order is None:
+        return None
+    order = find_order()
+    assert isinstance(reduction, Reduction)
+    if not reduction.is_order_free(recipe.dtypes[0]):
+        groups = [_join([inner[k] for k in group]) for group in order.groups if not order.split_extents]
+        if order.split_extents or None in groups or len(groups) > 2:
+            return None
+        joined = [group for group in groups if group is not None] or joined[-1:]
+    elif len(joined) > 1:
+        return None
+    rows = joined[0] if len(joined) > 1 else ()
+    axes = axes._replace(reduced=joined[-1], rows=rows, is_sequential=order.is_sequential)
+    return None if product is not None and _is_product(*axes[:3]) else axes
+
+
+def _join_any(inner: Sequence[tuple[int, ...]], reduction: Operation) -> list[tuple[int, ...]]:
+    """Return the extents and strides of the reduced axes `inner`, outermost first, joined wherever the operands allow."""
+    if isinstance(reduction, Reduction) and reduction.append is None:
+        inner = sorted(inner, key=_sum_moves, reverse=True)
+    counts, strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(inner[0]) if inner else 0)])
+    return [(n, *moves) for n, moves in zip(reversed(counts), reversed(strides), strict=True)]
 
 
 def _join(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -254,7 +259,7 @@ def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], redu
     if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
         return False
     steps, results, has_unit_steps = reduced[0], prod(extents), all([step == 1 for step in reduced[2:]])
-    is_small = steps < MIN_MATRIX_STEPS or (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
+    is_small = steps < MIN_CONTRACTION_SIZES[2] or (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
     return not (is_small or (results < MIN_UNIT_RESULTS and has_unit_steps))
 
 
@@ -288,16 +293,16 @@ def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
         sizes = *axes.extents, count
         if max([size // n for n in sizes]) > MAX_MATRIX_ELEMENTS:
             return False
-        if min(axes.extents) >= MIN_TILED_RESULTS:
+        if min(axes.extents) >= MIN_TILED_READS:
             return True
-    if size >= MAX_REDUCED_ELEMENTS:
+    if size >= MIN_SPLIT_ELEMENTS:
         return False
     if axes.is_scan:
         return True
     if isinstance(reduction, Reduction) and reduction.is_order_free(recipe.dtypes[0]):
-        has_short_rows = count <= MAX_POSITION_STEPS and axes.reduced[2] == 1
-        return not (reduction.uses_position and has_short_rows and size >= MIN_POSITION_ELEMENTS)
-    return count > MAX_UNROLLED_TERMS or not (size >= MIN_UNROLLED_ELEMENTS or _has_windows(axes))
+        has_short_rows = count <= MAX_FLOAT_ROW_ELEMENTS and axes.reduced[2] == 1
+        return not (reduction.uses_position and has_short_rows and size >= MIN_ARGEXTREMUM_SIZE)
+    return count > MAX_UNROLLED_TERMS or not (size >= MIN_TOTAL_ELEMENTS or _has_windows(axes))
 
 
 def _has_windows(axes: OperandAxes) -> bool:

@@ -56,8 +56,12 @@ def load_plan(signature: GraphSignature) -> Plan | None:
 
     Return None if the plan or a kernel is missing. The disk is not read after `MAX_LOOKUPS` look-ups, and nothing with `TENXOR_DEBUG` set.
     """
-    shipped = shipped_op_plans.find_shipped_op_plan(signature) if can_use_shipped_plans() else None
-    return shipped or (_read_exact(signature) if _may_look_up() else None)
+    return find_shipped_op_plan(signature) or (_read_exact(signature) if _may_look_up() else None)
+
+
+def find_shipped_op_plan(signature: GraphSignature, *, by_rows: bool = False) -> Plan | None:
+    """Return the result of `shipped_op_plans.find_shipped_op_plan`, or None if shipped plans are disabled."""
+    return shipped_op_plans.find_shipped_op_plan(signature, by_rows=by_rows) if can_use_shipped_plans() else None
 
 
 def _may_look_up() -> bool:

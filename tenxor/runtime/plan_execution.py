@@ -27,6 +27,8 @@ from ..target import Target
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from .deferral import Deferral
+
     class SlotContent(Protocol):
         """The content of a slot: a node of the signature, or a `BufferSlot`."""
 
@@ -178,6 +180,7 @@ class Plan:
     """
 
     __slots__ = (
+        "deferral",
         "expensive_slots",
         "cheap_to_store_slots",
         "inlined_slots",
@@ -209,6 +212,7 @@ class Plan:
         )
         self.watched_slots, self.watched_read_counts = watched_slots, watched_read_counts
         self.step_bytecode: StepBytecode | None = None
+        self.deferral: Deferral | None = None
 
     def is_worth_storing(self, node: Node) -> bool:
         """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from .._utils.cache_registry import CacheRecord, add_seconds, counts
@@ -10,7 +9,6 @@ from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..errors import TraceError
 from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scatter, is_write
-from ..graph.ownership import NO_NODES
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..lowering.fuse import collect_pending, fuse
 from ..lowering.graph_facts import compute_weights, find_constants
@@ -24,7 +22,8 @@ from ..target import Target
 from .graph_signature import GraphSignature, iter_scalars, make_placeholders
 from .plan_execution import Plan, PlanStep
 from .plan_lowering import MAX_CACHED_TABLE_BYTES, MAX_LOWERED_KERNELS, Lowering, LoweringCache
-from .unfused_nodes import find_expensive_nodes, find_reordered_ids
+from .plan_memory import SlotRoles, assemble_plan
+from .unfused_plans import find_expensive_nodes, find_reordered_ids
 
 blockwise_call = LazyFunctions("tenxor.runtime.blockwise_call")  # imported on demand: most plans have one or two kernels
 order_plan_steps = LazyFunctions("tenxor.runtime.step_order").order_plan_steps
@@ -111,10 +110,7 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
         steps.append(_make_step(node, extra_slots, lowering, slot_of, scalars, user_slot_of.get(node, slot_of[node]), nodes))
     if len(steps) > 2:
         steps = order_plan_steps(steps, nbytes, frozenset(signature.root_slots))
-    _plan_memory(steps, _find_readers(order, inlined, slot_of), len(nodes))
-    watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
-    read_counts = Counter(slot_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(target, steps, sorted(inlined), costly, dear_slots, watched, [read_counts[k] for k in watched], slot_count - len(nodes))
+    return assemble_plan(target, steps, order, slot_of, (len(nodes), slot_count), SlotRoles(sorted(inlined), costly, dear_slots))
 
 
 def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) -> tuple[dict[Node, Node], list[Node], list[Node]]:
@@ -225,64 +221,6 @@ def _make_step(
     elif step.nbytes >= target.thread_limits.min_donated_bytes and is_brief and type(node.op) is Op and not call.can_fail:
         step.donor_candidates = tuple(lowering.find_aligned_slots(node))
     return step
-
-
-def _find_readers(order: list[Node], inlined: set[int], slot_of: dict[Node, int]) -> dict[int, frozenset[int]]:
-    """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
-
-    Code with a reference to such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the
-    signature in topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
-    """
-    readers_of: dict[int, frozenset[int]] = {}
-    for node in reversed(order):
-        slot = slot_of[node]
-        dependents = readers_of.get(slot, NO_NODES) | {slot}
-        readers_of[slot] = dependents
-        inherited = dependents if slot in inlined else NO_NODES
-        for source in node.sources:
-            if type(source) is Node:
-                k = slot_of[source]
-                readers_of[k] = readers_of.get(k, frozenset({k})) | inherited
-    return readers_of
-
-
-def _plan_memory(steps: list[PlanStep], readers: dict[int, frozenset[int]], count: int) -> None:
-    """Set `released_slots` and `donors` of each of `steps`: the slots not needed by later steps, and the slots that may donate memory.
-
-    The first `count` slots are the signature's; `readers` is a result of `_find_readers`. A slot of the signature donates memory only to
-    another slot of the signature, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.
-    """
-    later_needs: set[int] = set()
-    later_slots: set[int] = set()  # the slots of later steps
-    goals = _find_goals(steps, count)
-    for step in reversed(steps):
-        # After the last step, the caller drops every slot
-        step.released_slots = tuple(step.input_slots - later_needs) if later_needs else ()
-        gives_extra = any([k >= count for k in step.output_slots])
-        unneeded = [
-            k
-            for k in step.donor_candidates
-            if k not in later_needs and (k >= count or not (gives_extra or later_slots & goals.get(k, NO_NODES)))
-        ]
-        step.donors = tuple([(k, readers.get(k, NO_NODES)) for k in unneeded])
-        later_needs |= step.input_slots
-        later_slots.update(step.output_slots)
-
-
-def _find_goals(steps: Sequence[PlanStep], count: int) -> dict[int, set[int]]:
-    """Map each operand of an additional slot, and each additional slot, to its goals: the slots of the signature to be computed from it.
-
-    `steps` is in the order of execution. Additional slots have numbers from `count` on. An interruption of the plan loses their content.
-    The next plan computes the content again, for the goals that are still pending, so before the goals no step may overwrite the operands.
-    """
-    goals_of: dict[int, set[int]] = {}
-    for step in reversed(steps):
-        gives_extra = any([k >= count for k in step.output_slots])
-        goals = set().union(*[goals_of.get(k, NO_NODES) if k >= count else {k} for k in step.output_slots])
-        for k in step.input_slots:
-            if gives_extra or k >= count:
-                goals_of.setdefault(k, set()).update(goals)
-    return goals_of
 
 
 def preview_kernels(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:

@@ -23,24 +23,23 @@ from .._utils.lazy import LazyFunctions, LazyModule, find_loaded_module
 from .._utils.locks import make_reentrant_lock
 from ..codegen import backend, compiled_kernels
 from ..codegen.threads.thread_count import num_threads
-from ..errors import BadValueInKernel, NotCompiled
+from ..errors import BadValueInKernel
 from ..graph.node import UNFINISHED, Node, disable_tape
 from ..memory.block_pool import pool
 
 if TYPE_CHECKING:
     from .graph_signature import GraphSignature
     from .plan_execution import Plan
-    from .unfused_nodes import Deferral
 
 build_value_error = LazyFunctions("tenxor.runtime.index_errors").build_value_error
 ownership, graph_signature = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
-plan_disk_cache = LazyFunctions("tenxor.runtime.plan_disk_cache")
+plan_disk_cache, shipped_op_plans = LazyFunctions("tenxor.runtime.plan_disk_cache"), LazyFunctions("tenxor.runtime.shipped_op_plans")
 # Imports the planner on first use: plans on disk do not need it
 find_or_make_plan, find_shipped_plan = (
     LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan,
     LazyFunctions("tenxor.runtime.generic_plans").find_shipped_plan,
 )
-unfused_nodes, element_requests = LazyFunctions("tenxor.runtime.unfused_nodes"), LazyFunctions("tenxor.runtime.element_requests")
+unfused_plans, element_requests = LazyFunctions("tenxor.runtime.unfused_plans"), LazyFunctions("tenxor.runtime.element_requests")
 
 MAX_PLANS = 4096
 MAX_TABLE_BYTES = 1 << 26  # bytes of offset tables
@@ -74,6 +73,7 @@ def realize_by_plan(roots: Sequence[Node]) -> None:
             return
         signature, plan, referenced_slots = planned
         counts["results_by_plan"] += len(signature.root_slots)
+        counts["requests_deferred"] += plan.deferral is not None
         try:
             plan.run(signature, referenced_slots)
         except BadValueInKernel as error:
@@ -87,7 +87,6 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
     except for the last operations. The loop repeats whenever the graph has changed: an operation was computed, a signal handler or a
     finalizer computed a node, or `_find_referenced` marked an inlined node as stored.
     """
-    may_defer = True
     while True:
         pending_roots: list[Node] = []
         for root in roots:
@@ -96,18 +95,7 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
         if not pending_roots:
             return None
         signature = graph_signature.capture_signature(pending_roots)
-        try:
-            plan, is_deferred = get_plan(signature, may_defer), False
-        except NotCompiled:
-            plan, is_deferred = None, True
-        if is_deferred:  # the handler's error would keep the nodes alive
-            counts["requests_deferred"] += 1
-            deferral = _deferrals.get(signature.key)
-            may_defer = deferral is not None  # unless another thread has cleared the cache
-            unfused = [] if deferral is None else [signature.nodes[k] for k in reversed(deferral.unfused_slots)]
-            del signature
-            while unfused:
-                realize(unfused.pop())
+        plan = get_plan(signature, may_defer=True)
         if plan is None:
             continue
         if not plan.watched_slots:
@@ -123,57 +111,55 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
 def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
     """Return the plan for `signature`: cached, stored, shipped or made now; None if a node of `signature` was computed meanwhile.
 
-    With `may_defer`, raise `NotCompiled` instead of planning a graph that can be computed operation by operation, until a plan is due
-    (`Deferral`).
+    With `may_defer`, return an unfused plan, where possible, until a plan for the whole is due (`Deferral`).
     """
-    plan = _cached_plan(signature.key)
-    if plan is None:
-        deferral = _deferrals.get(signature.key) if may_defer else None
-        if deferral is not None and not deferral.charge_request():
-            raise NotCompiled("a plan")
-        complete_unfinished(signature.nodes)
-        with disable_tape():
-            snapshot = signature.snapshot()
-            if snapshot is None:
-                return None
-            plan = _cached_plan(snapshot.key) or _find_stored_plan(snapshot)
-            if plan is None:
-                if may_defer and deferral is None:
-                    _try_to_defer(signature.key, snapshot)
-                plan = find_or_make_plan(snapshot)
-                plan_disk_cache.store_plan(snapshot, plan)
-        if backend().kernel_count() > MAX_KERNELS:
-            compiled_kernels.evictions += 1
-            evict_plans()
-        _plans.put(signature.key, plan, plan.table_bytes)
-    else:
+    cached = _cached_plan(signature.key)
+    if cached is not None and (cached.deferral is None or (may_defer and not cached.deferral.charge_run())):
         counts["plans_in_memory"] += 1
+        return cached
+    complete_unfinished(signature.nodes)
+    with disable_tape():
+        snapshot = signature.snapshot()
+        if snapshot is None:
+            return None
+        plan = _find_stored_plan(snapshot)
+        if plan is None and may_defer and cached is None and plan_disk_cache.can_use_shipped_plans():
+            plan = unfused_plans.make_unfused_plan(snapshot, _find_piece_plan, get_plan)
+        if plan is None:
+            plan = find_or_make_plan(snapshot)
+            plan_disk_cache.store_plan(snapshot, plan)
+    if backend().kernel_count() > MAX_KERNELS:
+        compiled_kernels.evictions += 1
+        evict_plans()
+    _plans.put(signature.key, plan, plan.table_bytes)
     return plan
 
 
 def _find_stored_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in memory, from the disk or from the package; None if no plan is found."""
-    generic_plans = find_loaded_module("tenxor.runtime.generic_plans")
-    plan: Plan | None = None if generic_plans is None else generic_plans.find_plan_in_memory(signature)
-    return plan or plan_disk_cache.load_plan(signature) or find_shipped_plan(signature)
-
-
-def _try_to_defer(key: object, signature: GraphSignature) -> None:
-    """Defer the plan for `key` if the graph of `signature` can be computed operation by operation; otherwise do nothing.
-
-    Raise `NotCompiled` unless the deferred plan is due at once. Later requests for `key` find the deferral in `_deferrals`.
+    """Return the plan for `signature` from memory, from the disk or from the package; None if no plan is found. Unfused plans do not
+    count.
     """
-    nodes = signature.nodes
-    unfused = unfused_nodes.order_unfused_nodes([nodes[k] for k in signature.root_slots]) if plan_disk_cache.can_use_shipped_plans() else []
-    if not unfused:
-        return
-    slot_of = {node: k for k, node in enumerate(nodes)}
-    deferral = unfused_nodes.defer_plan(
-        [node for node in nodes if node.buffer is None], [slot_of[node] for node in unfused], backend().count_compilations()[0] > 0
-    )
-    _deferrals.put(key, deferral)
-    if not deferral.charge_request():
-        raise NotCompiled("a plan")
+    plan: Plan | None = _cached_plan(signature.key)
+    if plan is not None and plan.deferral is None:
+        return plan
+    generic_plans = find_loaded_module("tenxor.runtime.generic_plans")
+    plan = None if generic_plans is None else generic_plans.find_plan_in_memory(signature)
+    plan = plan or plan_disk_cache.load_plan(signature) or find_shipped_plan(signature)
+    return plan
+
+
+def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
+    """Return a plan for `signature`, of a piece of a graph, from memory, from the package or from the disk, and the nanoseconds to
+    save by a compiled kernel. Return None if no plan is found.
+    """
+    plan = _cached_plan(signature.key)
+    if plan is None or plan.deferral is not None:
+        plan = plan_disk_cache.find_shipped_op_plan(signature) or find_shipped_plan(signature) or plan_disk_cache.load_plan(signature)
+        if plan is None:
+            temporary: tuple[Plan, int] | None = shipped_op_plans.find_temporary_plan(signature)
+            return temporary
+        _plans.put(signature.key, plan, plan.table_bytes)
+    return plan, 0
 
 
 def has_cached_plan(key: object) -> bool:
@@ -213,7 +199,7 @@ def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
     if referenced_slots:
         cheap_to_store = {nodes[k] for k in plan.cheap_to_store_slots if k in referenced_slots}
         if cheap_to_store:
-            expensive_nodes = unfused_nodes.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
+            expensive_nodes = unfused_plans.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
         else:
             inlined_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots)]
             expensive_nodes = [n for n in inlined_nodes if plan.is_worth_storing(n) or element_requests.charge_request(n)]
@@ -227,9 +213,6 @@ _plans: BoundedCache[Plan] = register("plans", "a plan, by graph signature", dep
     BoundedCache(MAX_PLANS, MAX_TABLE_BYTES)
 )
 _look_up_plan = _plans.get
-_deferrals: BoundedCache[Deferral] = register(
-    "deferred plans", "the deferral of a plan, by graph signature", depends_on=(compiled_kernels,)
-)(BoundedCache(MAX_PLANS))
 _switch_interval = 0.0  # of the interpreter, before the fork
 
 

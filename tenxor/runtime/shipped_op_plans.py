@@ -12,6 +12,7 @@ from __future__ import annotations
 import marshal
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .._utils.bounded_cache import BoundedCache
@@ -26,12 +27,13 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
-from .operand_axes import MAX_SHORT_ITERATIONS, NUMBER, OperandAxes, is_served, merge_axes
+from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
 from .plan_execution import Plan, PlanStep
 
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
 # A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
 MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
+LARGE_BYTES_PER_NS = 100  # bytes of a large result for each nanosecond to save by a compiled kernel
 # In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result or in a row, two constants, the number of
 # rows, reduced or of a matrix product, and of the rows in a block
 EXTENT, REDUCED_EXTENT, ONE, ZERO, ROW_COUNT, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
@@ -67,16 +69,21 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
     """
     nodes = nodes or signature.nodes
-    node = nodes[-1]
-    product = _get_product(nodes) if signature.pending_count > 1 and len(signature.root_slots) == 1 else None
-    if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
-        return None  # several kernels, or a store of values that are read from the overwritten memory
-    match = _find_kernel_of(node, product)
-    compiled = None if match is None else find_kernel(match[0].facts)
-    if compiled is None or match is None or (len(match[1].extents) > 1 and not (by_rows or match[1].is_matrix_product)):
+    match = _find_kernel_of(signature, nodes)
+    if match is None or match[2] > MAX_EXTRA_NS or (len(match[1].extents) > 1 and not (by_rows or match[1].is_matrix_product)):
         return None
-    counts["plans_shipped"] += 1
-    return _build_plan(nodes, compiled, *match)
+    return _find_plan(nodes, *match[:2])
+
+
+def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False) -> tuple[Plan, int] | None:
+    """Return a plan for `signature` by a shipped kernel, and the nanoseconds to save by a compiled kernel; None on a miss.
+
+    `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a piece of a graph that the planner
+    has rewritten.
+    """
+    match = _find_kernel_of(signature, signature.nodes, is_rewritten=is_rewritten)
+    plan = None if match is None else _find_plan(signature.nodes, *match[:2])
+    return None if match is None or plan is None else (plan, match[2])
 
 
 def _get_product(nodes: Sequence[Node]) -> Node | None:
@@ -89,46 +96,26 @@ def _get_product(nodes: Sequence[Node]) -> Node | None:
     return product if is_inlined else None
 
 
-def find_shipped_kernel(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the shipped kernel for `recipe`, of an operation other than a reduction, and the axes of the operation. Cached.
-
-    Return None without a kernel that is fast enough and gives the planner's bits.
-    """
-    match = _matches.get(recipe)
-    if match is None:
-        match = _match(recipe, None, merge_axes(recipe)) or ()
-        _matches.put(recipe, match)
-    return match or None
+Match = tuple[ShippedKernel, OperandAxes, int]  # a kernel, the axes of an operation, and by how many ns a compiled kernel would be faster
 
 
-def _find_kernel_of(node: Node, product: Node | None) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the result of `find_shipped_kernel` for `node`, also a reduction, or for the sum `node` of `product`. Cached."""
-    if not isinstance(node.op, Reduction):
-        return find_shipped_kernel(node.recipe)
-    key = node.recipe if product is None else (node.recipe, product.recipe)
+def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewritten: bool = False) -> Match | None:
+    """Return the shipped kernel with the planner's bits for `signature`, or for `nodes` in place of its nodes; None without one. Cached."""
+    node = nodes[-1]
+    product = _get_product(nodes) if signature.pending_count > 1 and len(signature.root_slots) == 1 else None
+    if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
+        return None  # several kernels, or a store of values that are read from the overwritten memory
+    key = node.recipe, None if product is None else product.recipe, is_rewritten
     match = _matches.get(key)
     if match is None:
-        axes = _merge_axes_of(node, product) if 0 < node.recipe.nbytes < MAX_RESULT_BYTES else None
-        match = _match(node.recipe, None if product is None else product.recipe, axes) or ()
+        match = _match(*key[:2], _merge_axes_of(node, product), is_rewritten=is_rewritten) or ()
         _matches.put(key, match)
     return match or None
 
 
 def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
     """Return the axes of the reduction `node`, or of the sum `node` of `product`, in the order in which the planner's kernels reduce."""
-    reduction, recipes = node.op, (node.recipe, None if product is None else product.recipe)
-    axes = merge_axes(*recipes)
-    is_free = not isinstance(reduction, Reduction) or reduction.is_order_free(node.recipe.dtypes[0])
-    if is_free or (axes is not None and (axes.is_matrix_product or (product is None and _reduces_one_axis(node, axes)))):
-        return axes
-    return merge_axes(*recipes, find_reduction_order(node))  # imports a part of the planner on first use
-
-
-def _reduces_one_axis(node: Node, axes: OperandAxes) -> bool:
-    """Return whether `node` reduces many elements along a single axis, in the order of `OperandAxes.has_columns`."""
-    layout = node.layouts[0]
-    assert layout is not None
-    return axes.reduced[0] > MAX_SHORT_ITERATIONS and sum([n != 1 for n in layout.shape[len(node.shape) :]]) == 1
+    return merge_axes(node.recipe, None if product is None else product.recipe, partial(find_reduction_order, node))
 
 
 def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None = None) -> str:
@@ -212,21 +199,33 @@ def marshal_portably(value: Any) -> bytes:
     return marshal.dumps(value, 2)
 
 
-def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the result of `find_shipped_kernel` for an operation on `axes`, computed anew."""
-    target = backend().target
-    max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
-    if not 0 < recipe.nbytes < max_bytes or axes is None or 0 in axes.extents or (axes.reduced and not is_served(recipe, axes)):
+def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, is_rewritten: bool) -> Match | None:
+    """Return the result of `_find_kernel_of` for an operation on `axes`, computed anew."""
+    if axes is None or not recipe.nbytes or 0 in axes.extents:
         return None
-    size = _count_visits(axes)
+    target, size, unserved_ns = backend().target, _count_visits(axes), 0
+    if axes.reduced and not is_served(recipe, axes):  # the planner would rewrite the reduction
+        is_free = isinstance(recipe.op, Reduction) and recipe.op.is_order_free(recipe.dtypes[0])
+        if axes.is_matrix_product or axes.is_scan or not (is_rewritten or is_free):
+            return None
+        unserved_ns = MAX_EXTRA_NS + size * STRIDED_ELEMENT_NS
     rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
+    max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
+    large_ns = MAX_EXTRA_NS + recipe.nbytes // LARGE_BYTES_PER_NS if recipe.nbytes >= max_bytes else 0
     kinds = axes.list_kinds(recipe, product)
     for candidate in kinds:
-        extra_ns = rows * ROW_NS + (0 if candidate == kinds[0] else size * STRIDED_ELEMENT_NS)
-        content = backend().read_shipped(encode_op_key(recipe, candidate, product)) if extra_ns <= MAX_EXTRA_NS else None
+        extra_ns = rows * ROW_NS + large_ns + unserved_ns + (0 if candidate == kinds[0] else size * STRIDED_ELEMENT_NS)
+        content = backend().read_shipped(encode_op_key(recipe, candidate, product))
         if content is not None:
-            return ShippedKernel(*marshal.loads(content)), axes
+            return ShippedKernel(*marshal.loads(content)), axes, extra_ns
     return None
+
+
+def _find_plan(nodes: Sequence[Node], kernel: ShippedKernel, axes: OperandAxes) -> Plan | None:
+    """Return the plan of `kernel` for the last of `nodes`, an operation on `axes` or the sum of a product; None if the code is missing."""
+    compiled = find_kernel(kernel.facts)
+    counts["plans_shipped"] += compiled is not None
+    return None if compiled is None else _build_plan(nodes, compiled, kernel, axes)
 
 
 def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel, axes: OperandAxes) -> Plan:

@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.dtypes import DType, float32, float64
-from tenxor.lowering.match_contraction import STEPS_PER_CHUNK
+from tenxor.graph.reduction_limits import STEPS_PER_CHUNK
 from tenxor.tensor import Tensor
 from tests.machines import current, tune
 

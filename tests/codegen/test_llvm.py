@@ -14,8 +14,8 @@ from tenxor.codegen.llvm.elementary import FUNCTIONS
 from tenxor.codegen.llvm.emit_kernel import emit_kernel
 from tenxor.dtypes import ALL_DTYPES, DType, bfloat16, boolean, float16, float32, float64, int16, int64, uint8
 from tenxor.graph.node import Node
+from tenxor.graph.reduction_limits import NEAR_STEPS
 from tenxor.lowering.ir import Kernel, Store, iterate_expressions, iterate_statements, walk
-from tenxor.lowering.order_loops import NEAR_STEPS
 from tenxor.ops import OPS
 from tenxor.ops.expr import Const
 from tenxor.ops.reductions import REDUCTIONS

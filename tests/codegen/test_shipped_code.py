@@ -23,7 +23,7 @@ from tenxor.target import Caches, Target, named_targets
 from tests.processes import python
 from tests.test_start import HEAVY, loaded
 
-MANY_REQUESTS = 1200  # for a graph, until its plan is due, even though LLVM must be loaded first
+MANY_REQUESTS = 5000  # for a graph, until its plan is due, even though LLVM must be loaded first
 HERE = cpuid.detect_level()
 on_a_level = pytest.mark.skipif(HERE is None, reason="nothing is made for this processor")
 
@@ -155,9 +155,9 @@ print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
         tmp_path.chmod(0o700)
         program = """
 import tenxor as tx
-a = tx.full((60_000,), 0.37, dtype=tx.float32).realize()
+a = tx.full((600_000,), 0.37, dtype=tx.float32).realize()
 told = []
-for n in range(50_000, 50_400):
+for n in range(500_000, 500_400):
     x = a[:n]
     assert (x * 2 + tx.exp(x)).realize()[n - 1].item() == (a * 2 + tx.exp(a))[:1].item()
     told.append(tx.compile_counts()[0])
@@ -386,7 +386,7 @@ class TestBeforeLLVMStarts:
     def test_large_work_is_compiled_as_one_kernel(self) -> None:
         from tenxor.codegen.llvm.compiler import compiler
 
-        a = tx.ones(1 << 19, dtype=tx.float32).realize()
+        a = tx.ones(1 << 25, dtype=tx.float32).realize()
         (tx.exp(a) + a * 2).realize()
         assert compiler().compiled_count >= 1
 

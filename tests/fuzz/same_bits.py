@@ -17,8 +17,7 @@ import numpy as np
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor.errors import NotCompiled
-from tenxor.runtime import unfused_nodes
+from tenxor.runtime import unfused_plans
 
 realize = import_module("tenxor.runtime.realize")  # the package exports the function of the same name
 REPETITIONS = 30
@@ -203,20 +202,16 @@ def choosing_fusion(is_fused: Callable[[], bool]) -> Iterator[None]:
     get_plan = realize.get_plan
 
     def choose_plan(signature: Any, may_defer: bool = False) -> Any:
-        roots = [signature.nodes[k] for k in signature.root_slots]
-        unfused = unfused_nodes.order_unfused_nodes(roots, lambda recipe: True) if may_defer and not is_fused() else []
-        if not unfused:
-            return get_plan(signature)
-        slot_of = {node: k for k, node in enumerate(signature.nodes)}
-        realize._deferrals.put(signature.key, unfused_nodes.Deferral(0, 1, [0], [slot_of[node] for node in unfused]))
-        raise NotCompiled("a plan")
+        unfused = (
+            unfused_plans.make_unfused_plan(signature, lambda part: (get_plan(part), 0), get_plan) if may_defer and not is_fused() else None
+        )
+        return unfused or get_plan(signature)
 
     realize.get_plan = choose_plan
     try:
         yield
     finally:
         realize.get_plan = get_plan
-        realize._deferrals.clear()
 
 
 def check(seed: int, repetitions: int = REPETITIONS, *, has_outer: bool = False) -> None:

@@ -10,10 +10,10 @@ import pytest
 import tenxor as tx
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8
 from tenxor.graph.node import STORE
+from tenxor.graph.reduction_limits import MAX_SHORT_STEPS, MIN_CONTRACTION_SIZES, STEPS_PER_CHUNK
 from tenxor.lowering import match_contraction, predict_contraction
 from tenxor.lowering.ir import Contraction, Kernel, Store
 from tenxor.lowering.lower import lower
-from tenxor.lowering.match_contraction import MAX_SHORT_STEPS, MIN_CONTRACTION_SIZES, STEPS_PER_CHUNK
 from tenxor.runtime import plan_lowering
 from tenxor.runtime.planner import preview_kernels
 from tenxor.tensor import Tensor

@@ -26,8 +26,8 @@ from functools import partial, reduce
 from operator import mul
 
 from ..._utils.records import NamedTuple
+from ...graph.reduction_limits import STEPS_PER_CHUNK
 from ...lowering.ir import Contraction, Factor, For, Load, State, Store, estimate_cost, iterate_expressions, walk
-from ...lowering.match_contraction import STEPS_PER_CHUNK
 from ...ops.expr import Call, Const, Expr
 from . import panel_packing, reduction_states, symmetric_results
 from .builder import Value, select, select_smaller

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from ..._utils.records import NamedTuple
 from ...dtypes import DType, int64
+from ...graph.reduction_limits import STEPS_PER_CHUNK
 from ...lowering.ir import Address, Load, Side, Term, walk_outside_indices
-from ...lowering.match_contraction import STEPS_PER_CHUNK
 from ...ops.expr import Expr
 from .addresses import emit_term_offset, pointer_to, pointer_to_table, sum_scalar_terms
 from .builder import Value, intrinsic, select_larger, select_smaller

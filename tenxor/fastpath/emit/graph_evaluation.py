@@ -14,7 +14,17 @@ from ...codegen.llvm.types import I1, I32, I64, POINTER, array
 from ...codegen.threads.thread_count import PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD
 from ...target import ThreadLimits
 from ..graph_launch import DONOR, INLINED, INLINED_EXPENSIVE, MAX_GRAPH_RECORDS, MAX_RESULT_BYTES, STORED
-from ..launch_records import ARGUMENT_WORDS, FLAG, GRAPH_STEP_WORDS, LITERAL, MAX_KERNEL_ARGUMENTS, MEMORY, NODE_ENTRY_WORDS, SCRATCH
+from ..launch_records import (
+    ARGUMENT_WORDS,
+    FLAG,
+    GRAPH_HEADER_WORDS,
+    GRAPH_STEP_WORDS,
+    LITERAL,
+    MAX_KERNEL_ARGUMENTS,
+    MEMORY,
+    NODE_ENTRY_WORDS,
+    SCRATCH,
+)
 from ..limits import MAX_SMALL_BLOCK_BYTES
 from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
 from ..sized_template import MAX_RESULTS
@@ -207,9 +217,10 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, and return a status. `frames` is the
     dictionary of launch records: of graphs, or of updates.
 
-    The status is `DONE`, and the node owns the buffer; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside is to be
-    computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`. Either an earlier launch marked the node as
-    stored; or the node has readers outside, and the kernels store or repeat the node at a high cost. No Python code runs until the end.
+    The status is `DONE`, and the node owns the buffer; `NO_RECORD` without a launch record, or if the record's limit of runs is reached;
+    `HELD_ELSEWHERE` if a node inside is to be computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`.
+    Either an earlier launch marked the node as stored; or the node has readers outside, and the kernels store or repeat the node at a high
+    cost. No Python code runs until the end.
     """
     root, out, frames = f.arguments
     f.require(is_lock_free(f))
@@ -233,9 +244,11 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     f.return_if(f.is_null(frame), lambda: f.i64(NO_RECORD))
     f.require(f.load_word(frame, SIZE_OFFSET) > 0)
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
-    entry_count, steps = program.load(I64), f.load_word(program, 8)
+    entry_count, steps, run_limit = program.load(I64), f.load_word(program, 8), f.load_word(program, 24)
+    f.return_if(run_limit.equals(1), lambda: f.i64(NO_RECORD))
+    f.emit_if(run_limit > 1, lambda: program.at(3, I64).store(run_limit - 1))
     require_workers(f, program)
-    entries, expensive_node = program.at(3, I64), f.local(I64, f.i64(0))
+    entries, expensive_node = program.at(GRAPH_HEADER_WORDS, I64), f.local(I64, f.i64(0))
 
     def for_outside_reader(k: Value, emit_body: Callable[[Value, Value], None]) -> None:
         """Emit the code of `emit_body(node, role)` for the node of entry `k` of the launch record, if it has references from outside the

@@ -142,7 +142,7 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
 def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
 
-    `unfused_nodes.has_fused_order` is the test in Python, which finds more reductions in order.
+    `unfused_plans.has_fused_order` is the test in Python, which finds more reductions in order.
     """
 
     def require_in_order() -> None:

@@ -15,15 +15,16 @@ import numpy as np
 
 from ..._utils.records import NamedTuple
 from ...dtypes import boolean
+from ...graph.reduction_limits import STEPS_PER_CHUNK
 from ...layout import Table
 from ...ops.expr import Call, Expr, replace_subexprs, walk, walk_unvisited
 from ...target import Blocks, Target
+from ..access_strides import Loops
 from ..ir import Address, Contraction, Factor, Side, State, Store, Term
-from ..kernel_draft import Access, Loops, list_accesses
+from ..kernel_draft import Access, list_accesses
 from ..loop_nest import LoopNest, get_inner_body, wrap_in_loops
 from ..match_contraction import (
     MAX_VECTOR_BYTES,
-    STEPS_PER_CHUNK,
     ContractionMatch,
     ReductionStrides,
     Steps,

@@ -5,10 +5,11 @@ Only the reduction and its reads decide, without machine parameters, so each red
 
 from __future__ import annotations
 
+from ...graph.reduction_limits import MAX_SHORT_ITERATIONS, NEAR_STEPS
+from ..access_strides import Loops
 from ..ir import Address
-from ..kernel_draft import Loops
 from ..loop_nest import LoopNest, get_inner_body, wrap_in_loops
-from ..order_loops import MAX_SHORT_ITERATIONS, NEAR_STEPS, move_longest_last
+from ..order_loops import move_longest_last
 
 MIN_LANE_EXTENT = 4  # minimal indices of the last axis for lanes with a short reduction, even where another axis is longer
 

@@ -1,0 +1,111 @@
+"""The strides of accesses along loops, and the orders of loops that follow from these strides alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .._utils.records import NamedTuple
+from ..graph.reduction_limits import NEAR_STEPS
+from ..layout import Layout, Table
+
+Loops = tuple[int, ...]  # the axes of nested loops, outermost first
+Step = int | Table
+
+
+class AccessStrides(NamedTuple):
+    """The strides of an access along loops: `steps` per axis, in elements. Axes along which the access does not move are left out.
+
+    A step is an integer, or a table with the offset of each index. `base` is the rest of a view chain, or None for a single view.
+    """
+
+    steps: dict[int, Step]
+    offset: int
+    base: Layout | None
+
+    @staticmethod
+    def from_layout(layout: Layout, loops: Sequence[int], extents: Sequence[int]) -> AccessStrides:
+        """Return the strides of an access through `layout`, whose axes are walked by the loops `loops`, in this order.
+
+        `extents` gives the number of indices of each axis, by axis number.
+        """
+        tables = layout.tables or (None,) * len(layout.shape)
+        steps: dict[int, Step] = {}
+        for axis, stride, table in zip(loops, layout.strides, tables, strict=True):
+            if extents[axis] != 1:
+                if table is not None:
+                    steps[axis] = table
+                elif stride:
+                    steps[axis] = stride
+        return AccessStrides(steps, layout.offset, layout.base)
+
+    def has_near_step(self, axis: int) -> bool:
+        """Return whether the step along `axis` is small (`NEAR_STEPS`), forwards or backwards."""
+        step = self.steps.get(axis, 0)
+        return not isinstance(step, Table) and (abs(step) == 1 or abs(step) in NEAR_STEPS)
+
+    def has_unit_step(self, axis: int) -> bool:
+        """Return whether neighbours along `axis` are neighbours in memory, in increasing order."""
+        return self.steps.get(axis) == 1
+
+
+class ReductionOrder(NamedTuple):
+    """The order in which a reduction adds: `groups` of its axes, outermost first, each walked as a single loop, without axes of size 1.
+
+    Axes are numbered from 0, the outermost axis of the reduction. If view chains split them, `split_extents` has the extents of the parts,
+    and the parts are numbered. Lanes run along the last group, or along loops around the reduction if it takes its elements in sequence, in
+    a single state (`is_sequential`). If `follows_factors`, the order follows the memory of the factors of a summed product.
+    """
+
+    groups: tuple[Loops, ...]
+    split_extents: tuple[int, ...]
+    is_sequential: bool
+    follows_factors: bool
+
+
+def merge_axes(axes: Loops, walks: Sequence[AccessStrides], extents: list[int], boundaries: set[int]) -> Loops:
+    """Return the axes, with neighbours merged where every access walks them as a single axis, numbered like the inner axis.
+
+    `walks` and `extents` are changed in place to match. `axes` lists the loops, outermost first. Axes on two sides of a boundary are not
+    merged. A boundary is a number of outermost axes inside which further statements run.
+    """
+    merged_axes: list[int] = []
+    for k, inner in enumerate(axes):
+        if merged_axes and k not in boundaries and _can_merge(merged_axes[-1], inner, walks, extents):
+            outer = merged_axes.pop()
+            extents[inner] *= extents[outer]
+            for w in walks:
+                w.steps.pop(outer, None)
+        merged_axes.append(inner)
+    return tuple(merged_axes)
+
+
+def _can_merge(outer: int, inner: int, walks: Sequence[AccessStrides], extents: Sequence[int]) -> bool:
+    """Return whether every walk moves along axis `outer` exactly as far as along a full loop over axis `inner`.
+
+    Walks with a table along one of the axes never do. `extents` are the extents by axis number.
+    """
+    for w in walks:
+        a, b = w.steps.get(outer, 0), w.steps.get(inner, 0)
+        if isinstance(a, Table) or isinstance(b, Table) or a != extents[inner] * b:
+            return False
+    return True
+
+
+def sort_by_stride(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
+    """Return the axes by decreasing stride, summed over `walks`, so that the innermost loop moves the least in memory.
+
+    Steps given by tables count as 0. Axes of equal sums keep their order.
+    """
+
+    def sum_strides(axis: int) -> int:
+        return sum(abs(s) for w in walks if not isinstance(s := w.steps.get(axis, 0), Table))
+
+    return tuple(sorted(axes, key=sum_strides, reverse=True))
+
+
+def order_reduction(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
+    """Return the axes of a reduction by decreasing stride, ignoring `walks` that move along a single one of the axes.
+
+    So `column * (row - other)` is added in the same order as `column * row`.
+    """
+    return sort_by_stride(axes, [w for w in walks if sum([a in w.steps for a in axes]) > 1])

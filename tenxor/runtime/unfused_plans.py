@@ -1,0 +1,362 @@
+"""Plans of single operations by prebuilt kernels, to compute a graph node by node until a plan for the whole is due.
+
+Each operation rounds its result once, fused or not, so the values are the same to the bit. A sum and its product are computed by a single
+kernel. So are a reduction and the elementwise operations below it, if the reduction would add in another order without them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Set
+from functools import partial
+from types import NoneType
+
+from .._utils.lazy import LazyFunctions
+from .._utils.records import NamedTuple
+from ..codegen import backend
+from ..codegen.interface import KernelArguments
+from ..graph.node import EMPTY, POSITION, Node, Scalar, Scan, is_read_from_memory, is_store
+from ..graph.reduced_sources import find_summed_product, has_memory_order
+from ..graph.reduction_limits import MIN_CONTRACTION_SIZES
+from ..layout import Layout
+from ..memory.buffer import META_BUFFER
+from ..ops import OPS, Op
+from ..ops.reductions import REDUCTIONS, Reduction
+from ..rewrite.blockwise_op import MAX_UNBLOCKED_BYTES
+from ..target import Fusing
+from .deferral import defer_plan, estimate_cost, estimate_gain
+from .graph_signature import GraphSignature, capture_in_python, decode_offset, iter_scalars, make_placeholders
+from .kernel_call import SingleKernelCall
+from .operand_axes import is_plain_matrix_product
+from .plan_execution import Plan, PlanStep
+from .plan_memory import SlotRoles, assemble_plan
+from .shipped_op_plans import find_temporary_plan
+
+rewrite_graph = LazyFunctions("tenxor.rewrite.rewrite_passes").rewrite_graph  # imported with the first rewritten reduction
+MAX_UNFUSED_NODES = 1 << 10
+MIN_COST_RATIO = 1.5  # minimal cost of a plan for the whole, by the cost of the missing plans for pieces, to compile pieces alone
+MAX_UNFUSED_BYTES = 1 << 26  # bytes of a result: larger temporary results may need too much memory
+SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
+
+
+class Piece(NamedTuple):
+    """The node `node` of a graph, with the nodes `fused` for the same kernel: the product under a sum, or elementwise operations.
+
+    The numbers in the graph follow the signature of the piece: the `slots` of nodes, the `offsets` as pairs of a number and an addend
+    (`KernelArguments`), and the `scalars`.
+    """
+
+    node: Node
+    fused: Sequence[Node]
+    slots: Sequence[int]
+    offsets: Sequence[tuple[int, int]]
+    scalars: Sequence[int]
+
+    def make_key(self) -> object:
+        """Return a key, equal for pieces with the same plan."""
+        if _has_own_reads(self.node, self.fused):
+            return self.node.recipe, (self.fused[0] if self.fused else self.node).recipe
+        return self.capture().key
+
+    def capture(self) -> GraphSignature:
+        """Return the signature of the piece, with stand-ins in memory for the sources."""
+        return capture_in_python([_clone_piece(self.node, self.fused)[self.node]])
+
+
+def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> list[Piece]:
+    """Return the pieces of the graph of `signature`, in order; an empty list to plan the graph as a whole.
+
+    With `is_rewritten`, return the pieces of the graph after the planner's rewriting. Added nodes have slots behind the nodes of the
+    signature.
+    """
+    nodes = make_placeholders(signature)
+    roots, slot_of = [nodes[k] for k in signature.root_slots], {node: k for k, node in enumerate(nodes)}
+    if is_rewritten:
+        replacement_of = rewrite_graph([node for node in nodes if node.buffer is None], roots)
+        slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
+        roots = [replacement_of.get(root, root) for root in roots]
+    scalar_numbers = {id(scalar): k for k, scalar in enumerate(iter_scalars(nodes))}
+    slot_count, pieces = len(nodes), list[Piece]()
+    for node, fused in _order_pieces(roots):
+        if _has_own_reads(node, fused):
+            piece_nodes = [source for source in (fused or (node,))[0].sources if type(source) is Node] + [*fused, node]
+        else:
+            clone_of = _clone_piece(node, fused)
+            node_of = {clone: n for n, clone in clone_of.items()}
+            piece_nodes = [node_of[clone] for clone in capture_in_python([clone_of[node]]).nodes]
+        for n in piece_nodes:
+            if n not in slot_of:
+                slot_of[n] = slot_count
+                slot_count += 1
+        readers = [*fused, node] if len(fused) < 2 else [n for n in piece_nodes if n is node or n in fused]
+        offsets = [decode_offset(offset) for n in readers for offset in n.offsets]
+        scalars = [scalar_numbers[id(source)] for n in readers for source in n.sources if type(source) is not Node]
+        pieces.append(Piece(node, fused, [slot_of[n] for n in piece_nodes], [*offsets, (-1, 0)], scalars))
+    return pieces
+
+
+def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
+    """Return whether the piece of `node` and `fused` has a stand-in for each read, even for two reads of the same node.
+
+    So `x * x` and `x * y` share a plan. A store must know whether the kernel reads the overwritten memory.
+    """
+    return len(fused) < 2 and not is_store(node.op)
+
+
+def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
+    """Map the nodes of the graph to new nodes for the piece of `node` and `fused`. The sources are stand-ins in memory."""
+    clone_of, has_own_reads = dict[Node, Node](), _has_own_reads(node, fused)
+    for n in (*fused, node):
+        sources = list[Node | Scalar]()
+        for source in n.sources:
+            if type(source) is Node:
+                if source not in clone_of or (has_own_reads and source not in fused):
+                    clone_of[source] = Node(source.recipe.data_recipe, buffer=META_BUFFER)  # type: ignore[arg-type]
+                source = clone_of[source]
+            sources.append(source)
+        clone_of[n] = Node(n.recipe, tuple(sources), n.offsets)
+    return clone_of
+
+
+def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
+    """Return the nodes of the pieces of a graph, in order: the node to compute, and the nodes fused with the node.
+
+    The list is empty to plan the graph as a whole: a large graph, or a graph with a node that is not standalone (`_is_standalone`).
+    """
+    order, visited = list[tuple[Node, Sequence[Node]]](), set[Node]()
+    stack: list[tuple[Node, Sequence[Node] | None]] = [(root, None) for root in reversed(roots)]
+    exponentials = list[Node]()
+    while stack:
+        node, fused = stack.pop()
+        if fused is not None:
+            order.append((node, fused))
+            continue
+        if node in visited or node.buffer is not None:
+            continue
+        visited.add(node)
+        product = find_summed_product(node)
+        reader = product or node
+        if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader):
+            return []
+        if node.op is EXP and node.recipe.nbytes > MAX_UNBLOCKED_BYTES:
+            exponentials.append(node)
+        fused = () if product is None else (product,)
+        if isinstance(node.op, Reduction) and not has_fused_order(node, reader):
+            fused = _list_elementwise(node)
+        stack.append((node, fused))
+        stack += [(s, None) for n in (node, *fused) for s in n.sources if type(s) is Node and s not in fused]
+    return [] if any(map(_reads_product, exponentials)) else order  # may be attention, rewritten as a whole
+
+
+def _list_elementwise(reduction: Node) -> list[Node]:
+    """Return the pending elementwise nodes under `reduction`, in topological order."""
+    order, visited = list[Node](), set[Node]()
+    stack = [(source, False) for source in reduction.sources if type(source) is Node]
+    while stack:
+        node, is_last_visit = stack.pop()
+        if is_last_visit:
+            order.append(node)
+        elif node not in visited and node.buffer is None and (isinstance(node.op, Op) or node.op is POSITION):
+            visited.add(node)
+            stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
+    return order
+
+
+def make_unfused_plan(
+    signature: GraphSignature,
+    find_plan: Callable[[GraphSignature], tuple[Plan, int] | None],
+    make_plan: Callable[[GraphSignature], Plan],
+) -> Plan | None:
+    """Return a plan for `signature` that computes piece after piece, with the bits of a plan for the whole.
+
+    `find_plan` returns a plan for the signature of a piece without compiling, and the nanoseconds to save by a compiled kernel. `make_plan`
+    compiles missing plans. Return None to plan the graph as a whole: without pieces, if the missing kernels cost nearly as much, or if the
+    plan would be due at once.
+    """
+    nodes, steps, expensive = signature.nodes, list[PlanStep](), set[int]()
+    pieces, keys, matches = _match_pieces(list_pieces(signature), find_plan)
+    if any([matches[key] is None and isinstance(piece.node.op, Reduction) for key, piece in zip(keys, pieces, strict=True)]):
+        # the planner may rewrite a reduction without a kernel
+        rewritten = _match_pieces(list_pieces(signature, is_rewritten=True), partial(find_temporary_plan, is_rewritten=True))
+        if rewritten[0] and None not in rewritten[2].values():
+            pieces, keys, matches = rewritten
+    piece_of = dict(zip(keys, pieces, strict=True))
+    missing = [key for key, match in matches.items() if match is None]
+    pending = [node for node in nodes if node.buffer is None]
+    cost_ns = estimate_cost(pending)
+    if MIN_COST_RATIO * sum([estimate_cost([*piece_of[key].fused, piece_of[key].node]) for key in missing]) > cost_ns or not pieces:
+        return None
+    matches |= {key: (make_plan(piece_of[key].capture()), 0) for key in missing}
+    slot_count, gain_ns = max(len(nodes), *[k + 1 for piece in pieces for k in piece.slots]), 0
+    moved_slots = dict[int, int]()  # of products to leave pending: a later sum reads the factors
+    for key, piece in zip(keys, pieces, strict=True):
+        plan, extra_ns = matches[key]  # type: ignore[misc]
+        if not all([type(step.kernel_call) in (SingleKernelCall, NoneType) for step in plan.steps]):
+            return None
+        slot = piece.slots[-1]
+        if slot not in signature.root_slots:
+            gain_ns += estimate_gain(piece.node)
+            if slot < len(nodes) and _reorders_sum(piece.node):
+                moved_slots[slot] = slot_count
+                slot_count += 1
+        gain_ns += extra_ns
+        slots = [moved_slots.get(k, k) for k in piece.slots] + [*range(slot_count, slot_count + plan.additional_slot_count)]
+        slot_count += plan.additional_slot_count
+        steps += [_renumber(step, slots, piece) for step in plan.steps]
+        expensive.update([piece.slots[k] for k in plan.expensive_slots])
+    stored = {step.result_slot for step in steps}
+    slot_of = {node: k for k, node in enumerate(nodes)}
+    inlined = [slot_of[node] for node in pending if slot_of[node] not in stored]
+    roles = SlotRoles(inlined, [k for k in inlined if k in expensive])
+    plan = assemble_plan(backend().target, steps, pending, slot_of, (len(nodes), slot_count), roles)
+    plan.deferral = defer_plan(pending, gain_ns, cost_ns)
+    return None if plan.deferral.charge_run() else plan
+
+
+Matches = dict[object, tuple[Plan, int] | None]
+
+
+def _match_pieces(
+    pieces: list[Piece], find_plan: Callable[[GraphSignature], tuple[Plan, int] | None]
+) -> tuple[list[Piece], list[object], Matches]:
+    """Return `pieces`, the key of each, and the result of `find_plan` for each key."""
+    keys = [piece.make_key() for piece in pieces]
+    return pieces, keys, {key: find_plan(piece.capture()) for key, piece in dict(zip(keys, pieces, strict=True)).items()}
+
+
+def _renumber(step: PlanStep, slots: Sequence[int], piece: Piece) -> PlanStep:
+    """Return `step`, a step of a plan for `piece`, as a step of a plan for the graph. `slots` has the slots."""
+    call = step.kernel_call
+    if isinstance(call, SingleKernelCall):
+        arguments, offsets = call.arguments, piece.offsets
+        number, addend = arguments.out
+        sources = [(slots[k], offsets[n][0], offsets[n][1] + addend) for k, n, addend in arguments.sources]
+        scalars = [(piece.scalars[k], imag) for k, imag in arguments.scalars]
+        new_arguments = KernelArguments((offsets[number][0], offsets[number][1] + addend), sources, scalars, *arguments[3:])
+        call = SingleKernelCall(call.compiled, new_arguments)
+    new_step = step.with_dims(step.shape, step.nbytes, call)
+    new_step.result_slot, new_step.user_slot = slots[step.result_slot], piece.slots[-1]
+    if step.overwritten_slot is not None:
+        new_step.overwritten_slot = slots[step.overwritten_slot]
+    if step.reinterpreted_slot is not None:
+        new_step.reinterpreted_slot = slots[step.reinterpreted_slot]
+    new_step.donor_candidates = tuple([slots[k] for k in step.donor_candidates])
+    new_step.input_slots = {slots[k] for k in step.input_slots}
+    return new_step
+
+
+def _reorders_sum(node: Node) -> bool:
+    """Return whether a later sum of the product `node` would add in another order from memory than by the factors."""
+    sizes = {source.size for source in node.sources if type(source) is Node}
+    return node.op is MULTIPLY and not (node.recipe.keeps_order and sizes <= {1, node.size})
+
+
+def _reads_product(node: Node) -> bool:
+    """Return whether `node` is computed from a pending product by elementwise operations and maxima alone, as in attention."""
+    stack, visited = list(node.sources), set[Node]()
+    while stack:
+        source = stack.pop()
+        if type(source) is Node and source.buffer is None and source not in visited:
+            visited.add(source)
+            if find_summed_product(source) is not None:
+                return True
+            if isinstance(source.op, Op) or source.op is MAX:
+                stack += source.sources
+    return False
+
+
+def _is_standalone(node: Node, reader: Node) -> bool:
+    """Return whether `node` can be computed by itself before its readers.
+
+    The result must be at most `MAX_UNFUSED_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
+    from offset 0. `reader` is the node whose sources are read: `node`, or the product under a sum.
+    """
+    recipe, op = node.recipe, node.op
+    if not 0 < recipe.nbytes <= MAX_UNFUSED_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
+        return False
+    if isinstance(op, Reduction):
+        return reader is node or not any(node.offsets)
+    return isinstance(op, Op) or op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
+
+
+def has_fused_order(node: Node, reader: Node) -> bool:
+    """Return whether the reduction `node` adds in the same order by itself as in the fused kernel.
+
+    `reader` is the node whose sources are read: `node`, or the product under a sum. The order belongs to the reduction
+    (`lowering/reduction_order.py`), but a contraction has its own, and needs operands that different loops read. Sources made of scalars
+    alone are read in no order, but both kernels mostly read such sources from memory (`lowering/fuse.py`).
+    """
+    op = node.op
+    if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
+        return True
+    if reader is not node and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
+        in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
+        if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
+            return True
+    rows, columns, steps = MIN_CONTRACTION_SIZES
+    is_contraction = reader is node and node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
+    for source in reader.sources:
+        if type(source) is Node:
+            order = has_memory_order(source)
+            is_contraction = is_contraction and not _has_full_operand(source)  # an operand of a contraction depends on rows or on columns
+            is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
+            if (order is False and is_contraction) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
+                return False
+    return True
+
+
+def _has_full_operand(source: Node) -> bool:
+    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone."""
+    while source.buffer is None and isinstance(source.op, Op):
+        operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
+        full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
+        if full_operand is None:
+            return False
+        source = full_operand
+    return source.buffer is not None or isinstance(source.op, Reduction)
+
+
+def _is_one_to_one(layout: Layout) -> bool:
+    """Return whether `layout` reads a single view and repeats no element along an axis."""
+    return layout.base is None and all([stride or n == 1 for n, stride in zip(layout.shape, layout.strides, strict=True)])
+
+
+def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:
+    """Return the `id`s of the pending nodes whose bits may change if they are computed unfused.
+
+    `nodes` come in topological order, and only the last nodes have readers outside. A node counts if it is, or depends on, a reduction that
+    may add in another order by itself. The same holds for the sum of a product with a second reader: such a product may be stored first,
+    and is then added in the order of memory.
+    """
+    reader_counts = Counter([id(s) for node in nodes for s in node.sources])
+    reordered_ids: set[int] = set()
+    for node in nodes:
+        if node.buffer is not None:
+            continue
+        product = find_summed_product(node)
+        is_reordered = isinstance(node.op, Reduction) and not has_fused_order(node, product or node)
+        if product and reader_counts[id(product)] > 1:
+            is_reordered = is_reordered or not has_memory_order(product)
+        if is_reordered or any([id(s) in reordered_ids for s in node.sources]):
+            reordered_ids.add(id(node))
+    return reordered_ids
+
+
+def find_expensive_nodes(inlined: Iterable[Node], fusing: Fusing, candidates: Set[Node] | None = None) -> list[Node]:
+    """Return the nodes of `inlined` too expensive to repeat, in the same order: above `fusing.max_repeated_for_reads` additions per element
+    each, cheap operations not counted.
+
+    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of
+    `candidates`; these will be stored, so they add nothing to the cost of their readers.
+    """
+    expensive_nodes: list[Node] = []
+    cost: dict[Node, int] = {}
+    for node in inlined:
+        if type(node.op) is Op:
+            own_cost = node.op.cost if node.op.cost > fusing.max_repeated_for_load else 0
+            cost[node] = own_cost + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
+            if cost[node] > fusing.max_repeated_for_reads and (candidates is None or node in candidates):
+                expensive_nodes.append(node)
+                if candidates is not None:
+                    cost[node] = 0
+    return expensive_nodes
