@@ -170,6 +170,7 @@ ALL_DTYPES = (
 SEARCHABLE_DTYPES = (float64, float32, int64, int32, uint64, uint32)  # dtypes whose elements the fast path sorts and searches
 DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
 DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
+NUMBER_TYPES = frozenset((int, float, bool, complex))  # Python's numbers
 DTYPE_BY_PYTHON_TYPE: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # Python types that generated code converts
 _COMPLEX_BY_PART = {float32: complex64, float64: complex128}
 _SIGNED_BY_BITS = {8: int8, 16: int16, 32: int32, 64: int64}

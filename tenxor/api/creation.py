@@ -11,29 +11,32 @@ import numpy as np
 
 from .._utils import upcalls
 from .._utils.aliases import argument_aliases
+from .._utils.patchable import make_patchable
 from ..dtypes import (
     DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
     DEFAULT_INT,
-    DTYPE_BY_PYTHON_TYPE,
+    NUMBER_TYPES,
     DType,
     DTypeLike,
     bfloat16,
     check_fits,
     check_real,
     default_dtype_of,
+    float64,
     uint64,
 )
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, NotShared, ShapeError
 from ..graph.node import EMPTY, POSITION, Node, Scalar
-from ..graph.spec import P, memoized_call
+from ..graph.spec import MAX_INT64, P, memoized_call
 from ..layout.coords import is_symbolic, validate_int
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag, parse_ints, to_number
 from ..tensor.conversion_methods import DLPACK_CPU
 from ..tensor.core import MAX_TENSOR_ELEMENTS, Operand, check_device, check_element_count
+from ..tensor.creation_cache import MAX_LIST_ELEMENTS, CreationFunctions
 
 __all__ = [
     "arange",
@@ -110,27 +113,16 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     """
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
-    kind = type(obj)
-    fast_path, result = upcalls.installed, None
-    if (
-        fast_path is not None
-        and (dtype is None or dtype is DTYPE_BY_PYTHON_TYPE.get(kind))
-        and device is None
-        and (copy is None or copy is True)
-    ):
-        maker = fast_path.creation_functions
-        if kind is list:
-            result = maker.replay_list(obj, maker.list_recipes)
-            if result is None:
-                result = maker.from_list(Tensor, obj)
-        elif kind is float or kind is int:
-            result = maker.from_number(obj)
-        elif kind is np.ndarray or issubclass(kind, np.generic):
-            array = np.asarray(obj)
-            result = maker.replay_array(array, maker.array_recipes)
-            result = maker.from_array(array) if result is None else result
+    kind, fast_path = type(obj), upcalls.installed
+    if dtype is None and device is None and copy in (None, True):
+        if kind in NUMBER_TYPES and (kind is not int or -MAX_INT64 <= obj <= MAX_INT64):
+            return Tensor._from_number(obj, default_dtype_of(obj))
+        if issubclass(kind, np.generic):
+            return Tensor._from_array(obj)
+    if fast_path is not None and device is None and (copy is None or copy is True):
+        result = _convert_by_fast_path(fast_path.creation_functions, obj, None if dtype is None else dtype_of(dtype))
         if result is not None:
-            return result  # type: ignore[no-any-return]
+            return result
     _check_device("asarray", device)
     wanted = None if dtype is None else dtype_of(dtype)
     copy = None if copy is None else check_flag("copy", copy)
@@ -157,6 +149,30 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     return Tensor._from_nested(obj, wanted, "asarray")
 
 
+def _convert_by_fast_path(maker: CreationFunctions, obj: Any, wanted: DType | None) -> Tensor | None:
+    """Return a tensor of `obj`, a list, tuple or range of numbers, or a NumPy array, with the dtype `wanted` or its own.
+
+    Return None if the fallback must convert `obj`.
+    """
+    kind = type(obj)
+    result: Tensor | None = None
+    if (kind is tuple or kind is range) and len(obj) <= MAX_LIST_ELEMENTS:
+        obj, kind = list(obj), list
+    if kind is list:
+        result = maker.replay_list(obj, maker.list_recipes)
+        if result is None:
+            result = maker.from_list(Tensor, obj)
+    elif kind is np.ndarray:
+        result = maker.replay_array(obj, maker.array_recipes)
+        result = maker.from_array(obj) if result is None else result
+    if result is None or wanted is None or result.dtype is wanted:
+        return result
+    if kind is not list or not (wanted.is_float or wanted.is_complex):
+        return None
+    return result.astype(float64, copy=False).astype(wanted, copy=False)  # in two steps, as NumPy reads integers beside floats
+
+
+asarray = make_patchable(asarray, "convert", "asarray")
 array = tensor = asarray
 
 

@@ -30,7 +30,7 @@ class CreationFunctions:
     `replay` returns the pending tensor of a recorded call. The arguments are a function's name, the tuple of positional and the
     dictionary of keyword arguments, and a cache; `build_key` gives the cache key. `is_worth_recording` says whether a call is worth
     recording, and `record` also records rules for further sizes. `replay_list` and `replay_array` return a tensor of a list or an array
-    of a kind in their cache.
+    of a kind in their cache, `list_recipes` and `array_recipes`, which emitted code reads, too.
 
     `make_uninitialized` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `max_small_bytes` bytes, or
     None if the fast path declines. `fill_from_list` writes a list of floats or integers into a buffer: so many rows (0 for a flat list)
@@ -46,6 +46,8 @@ class CreationFunctions:
         fill_from_list: Callable[[list[Any], Buffer, int, int, bool], bool],
         copy_bytes: Callable[[Any, Buffer, int], bool],
         *,
+        list_recipes: dict[int, tuple[Recipe, Spec]],
+        array_recipes: dict[CallKey, tuple[Recipe, Spec]],
         is_worth_recording: Callable[[str, Sequence[Any], Mapping[str, Any]], bool],
         build_key: Callable[[str, Sequence[Any], Mapping[str, Any]], CallKey | None],
         record: Callable[[str, StepsTemplate, Callable[..., Any], Sequence[Any], Mapping[str, Any]], None],
@@ -62,8 +64,7 @@ class CreationFunctions:
         self.is_worth_recording, self.build_key, self.record = is_worth_recording, build_key, record
         self.uninitialized_recipes: BoundedCache[tuple[Recipe, Spec]] = BoundedCache(1 << 12)
         self.templates: dict[CallKey, StepsTemplate] = {}
-        self.list_recipes: dict[int, tuple[Recipe, Spec]] = {}
-        self.array_recipes: dict[CallKey, tuple[Recipe, Spec]] = {}
+        self.list_recipes, self.array_recipes = list_recipes, array_recipes
 
     def clear(self) -> None:
         """Clear all caches. Called when the cache of layout forms is cleared, since specs of the same dims are new objects from then on."""
@@ -131,12 +132,6 @@ class CreationFunctions:
             buffer = allocate(nbytes, "asarray", shape, dtype)
             tensor = cls(Storage(make_data_node(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
         return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, dtype.is_float) else None
-
-    def from_number(self, number: float) -> Any:
-        """Return a 0-d tensor of a Python float or int, or None if the fallback must convert it."""
-        dtype = DTYPE_BY_PYTHON_TYPE[type(number)]
-        tensor = self.make_uninitialized(*self._uninitialized_recipe((), dtype))
-        return tensor if tensor is not None and self.fill_from_list([number], tensor.storage.node.buffer, 0, 1, dtype.is_float) else None
 
     def _uninitialized_recipe(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
         """Return the recipe and the spec of contiguous data in memory."""

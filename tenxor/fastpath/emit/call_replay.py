@@ -14,7 +14,7 @@ from ..limits import MAX_TUPLE_DEPTH
 from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from .direct_calls import pack_results
 from .function_builder import FunctionBuilder
-from .pending_operations import load_computed_slot, load_shared_read_count, read_operand
+from .pending_operations import has_plain_node, load_computed_slot, load_shared_read_count, read_operand
 from .python_conversion import load_data_address
 from .spec_table import load_nbytes
 from .tape_nodes import MAX_SOURCES, is_tape_recorded
@@ -396,7 +396,7 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
 
     def read(tensor: Value) -> None:
         storage = f.get_slot(tensor, "Tensor.storage")
-        f.require(f.is_instance(storage, "Storage"))
+        f.require(has_plain_node(f, storage))
         f.require(f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None"))
         array = f.call("to_numpy", POINTER, [tensor])
         f.decline_if(f.is_null(array))
@@ -486,7 +486,7 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
-    f.require(f.and_then(f.is_instance(storage, "Storage"), lambda: f.is_object(f.get_slot(spec, "Spec.is_contiguous"), "True")))
+    f.require(f.and_then(has_plain_node(f, storage), lambda: f.is_object(f.get_slot(spec, "Spec.is_contiguous"), "True")))
     f.require(f.is_object(offset, "0"))
     node = f.get_slot(storage, "Storage.node")
     recipe, buffer = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.buffer")

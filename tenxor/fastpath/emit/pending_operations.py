@@ -106,18 +106,23 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
         f.decline_if(f.is_object(key, "None"))
         return [key, number, f.constant(I1, False), f.load_object("0")]
 
+    return Operand(*f.choose(has_node_content(f, storage), a_node, a_number))
+
+
+def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether a storage holds a node. An element storage may hold a scalar instead."""
+    return f.or_else(has_plain_node(f, storage), lambda: f.is_instance(storage, "LeafStorage"))
+
+
+def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether a storage that is no leaf of derivatives holds a node."""
+
     def was_a_number() -> Value:
         """Test for an element storage whose scalar was already replaced by a node."""
         is_element = f.is_instance(storage, "ScalarStorage")
         return f.and_then(is_element, lambda: f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
 
-    has_node = f.or_else(has_node_content(f, storage), was_a_number)
-    return Operand(*f.choose(has_node, a_node, a_number))
-
-
-def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node. An element storage may hold a scalar instead."""
-    return f.or_else(f.is_instance(storage, "Storage"), lambda: f.is_instance(storage, "LeafStorage"))
+    return f.or_else(f.is_instance(storage, "Storage"), was_a_number)
 
 
 def find_template(
@@ -162,8 +167,9 @@ def find_or_instantiate(
 
 
 def _emit_unary(f: FunctionBuilder) -> None:
-    """Emit `unary(x, op)`: return the pending result of an operation on one tensor."""
+    """Emit `unary(x, op)`: return the pending result of an operation on one tensor. Other values that `tensor_of` converts become one."""
     x, op = f.arguments
+    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("unary", POINTER, [tensor, op])))
     f.require(f.is_instance(x, "Tensor"))
     key, node_or_scalar, is_node, offset = read_operand(f, x)
     f.hold_borrowed(node_or_scalar)
@@ -181,9 +187,15 @@ def _emit_unary(f: FunctionBuilder) -> None:
 
 def _emit_binary(f: FunctionBuilder) -> None:
     """Emit `binary(x, y, op, comes_last)`: return the pending result of an operation on the tensor `x` and `y`, a tensor or a number. With
-    `comes_last`, the number `y` is the first operand."""
+    `comes_last`, the number `y` is the first operand. Other values of `y` that `tensor_of` converts become a tensor."""
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
+
+    def apply_to_tensor(tensor: Value) -> Value:
+        operands = select(comes_last, tensor, x), select(comes_last, x, tensor)
+        return f.call("binary", POINTER, [*operands, op, f.constant(I1, False)])
+
+    f.return_if(~is_operand(f, y), lambda: _call_with_tensor(f, y, apply_to_tensor))
     f.decline_if(f.and_then(comes_last, lambda: f.has_type(y, "Tensor")))
     compute_specs(f, x, y)
     key, node_or_scalar, is_node, offset = x_operand = read_operand(f, x)
@@ -213,6 +225,16 @@ def _emit_binary(f: FunctionBuilder) -> None:
     first_offset, second_offset = select(comes_last, y_operand.offset, offset), select(comes_last, offset, y_operand.offset)
     are_zeros = f.and_then(f.is_object(first_offset, "0"), lambda: f.is_object(second_offset, "0"))
     f.emit_return(new_result(f, recipe, sources, _new_offsets(f, are_zeros, "(0, 0)", first_offset, second_offset), spec))
+
+
+def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], Value]) -> Value:
+    """Emit `call` with the tensor that `tensor_of` makes of `value`. Return its result, or null. The emitted function returns null for
+    values that `tensor_of` does not convert.
+    """
+    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    result = call(tensor)
+    f.release_held(tensor)
+    return result
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
@@ -277,26 +299,51 @@ def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
 
 
+def is_number(f: FunctionBuilder, x: Value) -> Value:
+    """Emit a test whether `x` is a Python number, of no subclass."""
+    kind = f.type_of(x)
+    return f.or_else(
+        f.is_object(kind, "float") | f.is_object(kind, "int"), lambda: f.is_object(kind, "bool type") | f.is_object(kind, "complex")
+    )
+
+
+def is_operand(f: FunctionBuilder, x: Value) -> Value:
+    """Emit a test whether `x` is a tensor or a Python number, of no subclass."""
+    return f.or_else(f.has_type(x, "Tensor"), lambda: is_number(f, x))
+
+
 def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
-    """Emit the second operand of an operation: a tensor, or a Python float or int. For other objects the emitted function returns null."""
-    kind = f.type_of(y)
+    """Emit the second operand of an operation: a tensor, or a Python number. For other objects the emitted function returns null."""
 
     def number() -> list[Value]:
-        f.require(f.or_else(f.is_object(kind, "int"), lambda: f.is_object(kind, "float")))
-        return [kind, y, f.constant(I1, False), f.load_object("0")]
+        f.require(is_number(f, y))
+        return [f.type_of(y), y, f.constant(I1, False), f.load_object("0")]
 
     return Operand(*f.choose(f.is_instance(y, "Tensor"), lambda: list(read_operand(f, y)), number))
 
 
 def _emit_apply_operation(f: FunctionBuilder) -> None:
-    """Emit `applied(op, x, operands, count)`: return the pending result of an operation on a tensor and an array of tensors or numbers."""
+    """Emit `applied(op, x, operands, count)`: return the pending result of an operation on a tensor and an array of tensors or numbers.
+    Other operands that `tensor_of` converts become tensors."""
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
-    compute_specs(f, x)
 
     def load(k: Value) -> Value:
         return operands.at(k, POINTER).load(POINTER)
 
+    def convert_operand(k: Value) -> Value:
+        y = load(k)
+        return f.choose(is_operand(f, y), lambda: [f.incref(y)], lambda: [f.call("tensor_of", POINTER, [y])])[0]
+
+    def apply_to_tensors() -> Value:
+        tensors = f.build_tuple(count, convert_operand)
+        result = f.call("applied", POINTER, [op, x, f.address_at(tensors, TUPLE_ITEMS_OFFSET), count])
+        f.release_held(tensors)
+        return result
+
+    are_operands = f.fold_range(count, f.constant(I1, True), lambda k, are_operands: are_operands & is_operand(f, load(k)))
+    f.return_if(~are_operands, apply_to_tensors)
+    compute_specs(f, x)
     f.for_range(count, lambda k: compute_specs(f, load(k)))
     keys = f.build_tuple(count, lambda k: f.incref(read_second_operand(f, load(k)).key))
     x_operand = read_operand(f, x)

@@ -10,7 +10,7 @@ from ...dtypes import boolean, float32, float64, int8, int16, int32, int64, uint
 from ..limits import MAX_SMALL_BLOCK_BYTES
 from ..object_layout import SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
-from .pending_operations import load_computed_slot
+from .pending_operations import has_plain_node, load_computed_slot
 from .spec_table import load_nbytes
 from .tape_nodes import is_valueless
 
@@ -38,6 +38,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_truth(FunctionBuilder(module, objects, "truth", [("x", POINTER)]))
     for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
         _emit_convert(FunctionBuilder(module, objects, name, [("x", POINTER)]), convert, kind)
+    _emit_as_index(FunctionBuilder(module, objects, "as_index", [("x", POINTER)]))
 
 
 def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
@@ -88,6 +89,11 @@ def _emit_load_number(f: FunctionBuilder) -> None:
     f.decline()
 
 
+def is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node."""
+    return f.and_then(f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
+
+
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
     """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`); its
     dtype must be the tensor's.
@@ -96,7 +102,7 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
     of a pending tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get_slot(x, "Tensor.storage")
-    f.require(f.is_instance(storage, "Storage"))
+    f.require(has_plain_node(f, storage))
     node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
     is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
@@ -118,10 +124,7 @@ def _emit_realize(f: FunctionBuilder) -> None:
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
-    is_known = f.and_then(
-        f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None")
-    )
-    f.return_if(is_known, lambda: f.incref(x))
+    f.return_if(is_known_scalar(f, storage), lambda: f.incref(x))
     node = compute_tensor_node(f, x)
     f.transfer_held(node)
     f.decref(node)
@@ -139,12 +142,11 @@ def _emit_load_only_element(f: FunctionBuilder) -> None:
 
     def load_known_scalar() -> Value:
         number = f.get_slot(storage, "ScalarStorage._number")
-        f.decline_if(f.is_object(number, "None"))
         f.decline_if(f.is_object(f.get_slot(spec, "Spec.dtype"), "bfloat16"))
         f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
         return f.incref(number)
 
-    f.return_if(f.is_instance(storage, "ScalarStorage"), load_known_scalar)
+    f.return_if(is_known_scalar(f, storage), load_known_scalar)
     dtype = f.get_slot(spec, "Spec.dtype")
     position = f.unbox_integer(offset)
     node = compute_tensor_node(f, x)
@@ -279,3 +281,14 @@ def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
     result = f.call(convert, POINTER, [number])
     f.decref(number)
     f.emit_return(result)
+
+
+def _emit_as_index(f: FunctionBuilder) -> None:
+    """Emit `as_index(x)`: return the number of a 0-d tensor of integers as a Python integer; null for other tensors."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    f.require(f.is_object(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), "()"))
+    number = f.require_new(f.call("only", POINTER, [x]))
+    f.require(f.is_instance(number, "int"))
+    f.transfer_held(number)
+    f.emit_return(number)

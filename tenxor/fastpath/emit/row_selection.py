@@ -32,8 +32,8 @@ from .deferred_selection import can_defer
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, new_template
 from .node_evaluation import new_node_in_memory
-from .pending_operations import compute_specs, find_template
-from .python_conversion import load_data_address
+from .pending_operations import compute_specs, find_template, has_plain_node
+from .python_conversion import is_known_scalar, load_data_address
 from .spec_table import find_spec, load_nbytes, new_dims, store_dense_strides
 from .template_cache import find_cached_template, get_cache_table
 
@@ -376,13 +376,27 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_content(f: FunctionBuilder) -> None:
-    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference.
+    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference. For a known scalar,
+    return a new node in memory.
 
     The function returns null for a node of another dtype or with a tape node. If `is_needed`, a large node is evaluated by Python code.
     """
     x, is_needed = f.arguments
-    storage = f.get_slot(x, "Tensor.storage")
-    f.require(f.is_instance(storage, "Storage"))
+    storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
+
+    def store_scalar() -> Value:
+        f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(dtype))
+        recipe = find_data_recipe(f, f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
+        buffer = f.require_new(f.call("new_buffer", POINTER, [recipe]))
+        number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run
+        f.require(f.call("put_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
+        node = new_node_in_memory(f, recipe, buffer)
+        f.decref(recipe)
+        f.transfer_held(node)
+        return node
+
+    f.return_if(is_known_scalar(f, storage), store_scalar)
+    f.require(has_plain_node(f, storage))
     node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
