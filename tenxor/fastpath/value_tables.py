@@ -1,4 +1,4 @@
-"""Objects by which emitted code converts values of other types to tensors (`fastpath/emit/numpy_values.py`)."""
+"""Tables of emitted code: of the types of values that become tensors (`fastpath/emit/numpy_values.py`), and of reductions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DTYPE_BY_NUMPY_DTYPE, NUMBER_TYPES, boolean, dtype
+from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, NUMBER_TYPES, boolean, dtype
+from ..ops.reductions import REDUCTIONS
 from .copy_descriptors import INDEX_DTYPES
 
 
@@ -14,7 +15,8 @@ def build_value_tables() -> dict[str, Any]:
     """Return new objects by their names in emitted code.
 
     "dtype of type" maps the types of NumPy scalars and of Python numbers to dtypes, and "integer types" those of NumPy integers; "index
-    dtypes" maps the NumPy dtypes of indices and masks. "array recipes" and "list recipes" are the caches of `CreationFunctions`.
+    dtypes" maps the NumPy dtypes of indices and masks. "order-free ranks" maps reductions to a bit for the rank of each dtype of which
+    they give the same bits in every order. "array recipes" and "list recipes" are the caches of `CreationFunctions`.
     """
     return {
         "complex": complex,
@@ -27,6 +29,9 @@ def build_value_tables() -> dict[str, Any]:
         },
         "integer types": {numpy_dtype.type: d for numpy_dtype, d in DTYPE_BY_NUMPY_DTYPE.items() if d.is_integer},
         "index dtypes": {d.numpy: d for d in (boolean, *INDEX_DTYPES)},
+        "order-free ranks": {
+            reduction: sum([1 << d.rank for d in ALL_DTYPES if reduction.is_order_free(d)]) for reduction in REDUCTIONS.values()
+        },
         "array recipes": {},
         "list recipes": {},
     }
