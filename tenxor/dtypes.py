@@ -171,7 +171,6 @@ SEARCHABLE_DTYPES = (float64, float32, int64, int32, uint64, uint32)  # dtypes w
 DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
 DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
 NUMBER_TYPES = frozenset((int, float, bool, complex))  # Python's numbers
-DTYPE_BY_PYTHON_TYPE: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # Python types that generated code converts
 _COMPLEX_BY_PART = {float32: complex64, float64: complex128}
 _SIGNED_BY_BITS = {8: int8, 16: int16, 32: int32, 64: int64}
 DTYPE_BY_NUMPY_DTYPE = {d.numpy: d for d in ALL_DTYPES if d is not bfloat16}

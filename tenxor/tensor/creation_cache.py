@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from .._utils.bounded_cache import BoundedCache
-from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DTYPE_BY_PYTHON_TYPE, DType
+from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DType, default_dtype_of
 from ..graph.node import DATA, POSITION, REINTERPRET, Node, Recipe, intern_recipe, make_data_node
 from ..graph.spec import Spec, StepsTemplate, intern_spec
 from ..graph.storage import Storage
@@ -19,6 +19,7 @@ CallKey = tuple[Any, ...]
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=TensorBase)
+LIST_KINDS: dict[type, int] = {int: 0, float: 1, bool: 2}  # of the numbers in a list, for emitted code
 MAX_RECORDED_NODES = 24  # nodes of a recorded result
 MAX_CACHE_ENTRIES = 1 << 12  # entries of each cache
 MAX_LIST_ELEMENTS = 1 << 20  # elements copied in one call; signals wait until the call ends
@@ -33,8 +34,8 @@ class CreationFunctions:
     of a kind in their cache, `list_recipes` and `array_recipes`, which emitted code reads, too.
 
     `make_uninitialized` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `max_small_bytes` bytes, or
-    None if the fast path declines. `fill_from_list` writes a list of floats or integers into a buffer: so many rows (0 for a flat list)
-    of so many numbers. `copy_bytes` writes so many bytes of another object. Both return whether the object fitted.
+    None if the fast path declines. `fill_from_list` writes a list of numbers into a buffer: so many rows (0 for a flat list) of so many
+    numbers, of a kind in `LIST_KINDS`. `copy_bytes` writes so many bytes of another object. Both return whether the object fitted.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class CreationFunctions:
         replay_list: Callable[[list[Any], dict[int, tuple[Recipe, Spec]]], Any],
         replay_array: Callable[[Any, dict[CallKey, tuple[Recipe, Spec]]], Any],
         make_uninitialized: Callable[[Recipe, Spec], Any],
-        fill_from_list: Callable[[list[Any], Buffer, int, int, bool], bool],
+        fill_from_list: Callable[[list[Any], Buffer, int, int, int], bool],
         copy_bytes: Callable[[Any, Buffer, int], bool],
         *,
         list_recipes: dict[int, tuple[Recipe, Spec]],
@@ -113,25 +114,26 @@ class CreationFunctions:
         return tensor if self.copy_bytes(array if is_copyable else array.copy(), buffer, nbytes) else None
 
     def from_list(self, cls: Any, numbers: list[Any]) -> Any:
-        """Return a tensor of a list of numbers, or of rows of equal length: only floats, or only ints. None if the fallback must convert
-        the list.
+        """Return a tensor of a list of numbers, or of rows of equal length: floats beginning with a float, or only ints or bools. Return
+        None if the fallback must convert the list.
         """
         sample, rows, count = numbers[0] if numbers else None, 0, len(numbers)
         if type(sample) is list and sample:
             sample, rows, count = sample[0], count, len(sample)
-        dtype, size = DTYPE_BY_PYTHON_TYPE.get(type(sample)), (rows or 1) * count
-        if dtype is None or size > MAX_LIST_ELEMENTS:
+        kind, size = LIST_KINDS.get(type(sample)), (rows or 1) * count
+        if kind is None or size > MAX_LIST_ELEMENTS:
             return None
+        dtype = default_dtype_of(sample)
         shape = (rows, count) if rows else (count,)
         nbytes = size * dtype.itemsize
         tensor = None
         if nbytes <= self.max_small_bytes:
-            key = ((rows << 31 | count) << 1) | dtype.is_float
+            key = ((rows << 31 | count) << 2) | kind
             tensor = self.make_uninitialized(*_cache(self.list_recipes, key, self._uninitialized_recipe(shape, dtype)))
         if tensor is None:
             buffer = allocate(nbytes, "asarray", shape, dtype)
             tensor = cls(Storage(make_data_node(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
-        return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, dtype.is_float) else None
+        return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, kind) else None
 
     def _uninitialized_recipe(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
         """Return the recipe and the spec of contiguous data in memory."""

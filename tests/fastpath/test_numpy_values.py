@@ -237,6 +237,31 @@ def test_asarray_converts_small_lists_as_numpy_does(dtype: str | None) -> None:
             assert result.dtype == wanted.dtype and np.array_equal(result.to_numpy(), wanted), row
 
 
+def test_asarray_converts_mixed_lists_and_elements_as_numpy_does(left_to_python: Callable[[], list[str]]) -> None:
+    x, k, b = tx.asarray(np.arange(4.0) + 0.5), tx.asarray(np.arange(4)), tx.asarray(np.arange(4) > 1)
+    rows: tuple[tuple[Any, Any], ...] = (
+        *(([1, 2.5], [1, 2.5]), ([True, False], [True, False]), ([[True], [False]], [[True], [False]]), ([2.5, 1], [2.5, 1])),
+        *(([x[0], x[1]], [0.5, 1.5]), ([x[0], 1], [0.5, 1.0]), ([k[2], k[3]], [2, 3]), ([k[1], 0.5], [1.0, 0.5])),
+        *(([[x[0], 1.0], [2, x[3]]], [[0.5, 1.0], [2.0, 3.5]]), ([b[0], True], [False, True]), ([2**62 + 1, 0.5], [2.0**62, 0.5])),
+    )
+    for row, _ in rows:
+        tx.asarray(row)
+    found = left_to_python()
+    for row, wanted in rows:
+        result, array = tx.asarray(row), np.asarray(wanted)
+        assert result.dtype == array.dtype and np.array_equal(result.to_numpy(), array), row
+    assert not found
+    for wrong in ([1.0, "x"], [[1.0], 2.0], [1.0, None], [1, 2**64]):
+        for _ in range(2):
+            with pytest.raises(TenxorError):
+                tx.asarray(wrong)
+    assert tx.asarray([2**70, 1.0]).tolist() == [2.0**70, 1.0]
+    changed = [x[0], x[1]]
+    copy = tx.asarray(changed)
+    copy[0] = 9.0
+    assert changed[0].item() == 0.5 and x[0].item() == 0.5
+
+
 def test_numbers_become_tensors_of_their_own() -> None:
     for _ in range(CALLS):
         x, y = tx.asarray(1.5), tx.asarray(1.5)
@@ -257,6 +282,7 @@ def test_conversions_leave_no_references() -> None:
     def run() -> None:
         x + array, x * number, number - x, x + items, x[key], matrix[pair], x + tuple(items)
         x[key], x[:], x[np.array([0, 1])] = number, array, 1.0
+        tx.asarray([x[0], 1, 2.5]), tx.asarray([[True], [False]])
         tx.exp(number), tx.where(x > 1, array, number), tx.add(x, array, out=x), tx.asarray(items), np.add(x, array)
         for wrong in ("x", strings, array.reshape(2, 2).T[:1]):
             with suppress(TypeError, TenxorError):

@@ -293,11 +293,16 @@ def _emit_ufunc(f: FunctionBuilder) -> None:
     f.decline_if(f.is_null(counterpart))
     inputs = args.at(2, POINTER)
 
+    def has_known_dtype(x: Value) -> Value:
+        dtype = f.require_new(f.call("PyObject_GetAttr", POINTER, [x, f.load_object("'dtype'")]))
+        is_known = ~f.is_null(f.look_up(f.load_object("of NumPy"), dtype))
+        f.release_held(dtype)
+        return is_known
+
     def require_operand(k: Value) -> None:
         x = inputs.at(k, POINTER).load(POINTER)
-        is_of_numpy = lambda: f.or_else(
-            f.has_type(x, "ndarray"), lambda: ~f.is_null(f.look_up(f.load_object("dtype of type"), f.type_of(x)))
-        )
+        is_array = lambda: f.and_then(f.has_type(x, "ndarray"), lambda: has_known_dtype(x))
+        is_of_numpy = lambda: f.or_else(~f.is_null(f.look_up(f.load_object("dtype of type"), f.type_of(x))), is_array)
         f.require(f.or_else(is_operand(f, x), is_of_numpy))
 
     f.for_range(count - 2, require_operand)

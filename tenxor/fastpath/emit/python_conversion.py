@@ -94,29 +94,45 @@ def is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
     return f.and_then(f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
 
 
+def has_unrecorded_node(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether a storage holds a node without a tape node."""
+    has_none = lambda: f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None")
+    return f.and_then(has_plain_node(f, storage), has_none)
+
+
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`); its
-    dtype must be the tensor's.
+    """Emit the evaluation of the node of a tensor's storage, or a new node for a known scalar. Return the node, which is held (see
+    `FunctionBuilder.hold_borrowed`); its dtype must be the tensor's.
 
     If single kernels cannot evaluate a node of the operation `positive`, the emitted function returns null: the node is probably an element
     of a pending tensor, and the fallback then evaluates the whole tensor.
     """
-    storage = f.get_slot(x, "Tensor.storage")
-    f.require(has_plain_node(f, storage))
-    node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
-    f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
-    is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
-    # The fallback raises an error with advice
-    f.decline_if(f.and_then(is_pending, lambda: is_valueless(f, f.get_slot(node, "Node.tape_node"))))
-    is_computed = f.call("computed_alone", I1, [node])
+    storage, held = f.get_slot(x, "Tensor.storage"), list(f._held)
 
-    def compute_by_plan() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        f.decline_if(f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "op positive"))
-        f.require(f.call("computed_whole", I1, [node]))
+    def load_scalar() -> list[Value]:
+        node = f.call("scalar_node", POINTER, [x])
+        f.decline_if(f.is_null(node))
+        return [node]
 
-    f.emit_if(~is_computed, compute_by_plan)
-    return node
+    def compute_node() -> list[Value]:
+        f.require(has_plain_node(f, storage))
+        node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
+        f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
+        is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
+        # The fallback raises an error with advice
+        f.decline_if(f.and_then(is_pending, lambda: is_valueless(f, f.get_slot(node, "Node.tape_node"))))
+        is_computed = f.call("computed_alone", I1, [node])
+
+        def compute_by_plan() -> None:
+            f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+            f.decline_if(f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "op positive"))
+            f.require(f.call("computed_whole", I1, [node]))
+
+        f.emit_if(~is_computed, compute_by_plan)
+        f._held[:] = held
+        return [node]
+
+    return f.hold_owned(f.choose(is_known_scalar(f, storage), load_scalar, compute_node)[0])
 
 
 def _emit_realize(f: FunctionBuilder) -> None:
