@@ -10,6 +10,8 @@ from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, NUMBER_TYPES, boolean, dt
 from ..ops.reductions import REDUCTIONS
 from .copy_descriptors import INDEX_DTYPES
 
+NAMES = ("item", "out", "shape", "dtype", "write", "update", "spec", "offset", "picked", "__call__", "rows")
+
 
 def build_value_tables() -> dict[str, Any]:
     """Return new objects by their names in emitted code.
@@ -21,8 +23,7 @@ def build_value_tables() -> dict[str, Any]:
     return {
         "complex": complex,
         "ndarray": np.ndarray,
-        "'item'": "item",
-        "'out'": "out",
+        **{f"'{name}'": name for name in NAMES},
         "dtype of type": {
             **{numpy_dtype.type: d for numpy_dtype, d in DTYPE_BY_NUMPY_DTYPE.items()},
             **{number_type: dtype(number_type) for number_type in NUMBER_TYPES},

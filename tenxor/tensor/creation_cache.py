@@ -117,7 +117,8 @@ class CreationFunctions:
         """Return a tensor of a list of numbers, or of rows of equal length: floats beginning with a float, or only ints or bools. Return
         None if the fallback must convert the list.
         """
-        sample, rows, count = numbers[0] if numbers else None, 0, len(numbers)
+        sample: Any = numbers[0] if numbers else None
+        rows, count = 0, len(numbers)
         if type(sample) is list and sample:
             sample, rows, count = sample[0], count, len(sample)
         kind, size = LIST_KINDS.get(type(sample)), (rows or 1) * count

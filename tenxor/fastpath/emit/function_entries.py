@@ -12,7 +12,7 @@ from ...codegen.llvm.types import I1, I64, POINTER, array
 from ..object_layout import SIZE_OFFSET, ObjectTable
 from ..vectorcall_switch import get_entry_symbol
 from .function_builder import FunctionBuilder
-from .pending_operations import load_computed_slot
+from .pending_operations import compute_specs
 
 _ARGUMENT_COUNT_MASK = (1 << 63) - 1  # the mask of the argument count: the highest bit is PY_VECTORCALL_ARGUMENTS_OFFSET
 FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
@@ -55,7 +55,8 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
     other_names = f.require_new(f.call("PyTuple_GetSlice", POINTER, [names, f.i64(0), name_count - 1]))
     result = f.require_new(f.call("PyObject_Vectorcall", POINTER, [function, args, count, other_names]))
     f.require(f.is_instance(result, "Tensor"))
-    spec, out_spec = load_computed_slot(f, result, "spec"), load_computed_slot(f, out, "spec")
+    compute_specs(f, result, out)
+    spec, out_spec = f.get_slot(result, "Tensor.spec"), f.get_slot(out, "Tensor.spec")
 
     def has_shape() -> Value:
         has_dtype = f.get_slot(spec, "Spec.dtype").equals(f.get_slot(out_spec, "Spec.dtype"))

@@ -167,7 +167,7 @@ def find_or_instantiate(
 
 
 def _emit_unary(f: FunctionBuilder) -> None:
-    """Emit `unary(x, op)`: return the pending result of an operation on one tensor. Other values that `tensor_of` converts become one."""
+    """Emit `unary(x, op)`: return the pending result of an operation on `x`, a tensor or a value for `tensor_of`."""
     x, op = f.arguments
     f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("unary", POINTER, [tensor, op])))
     f.require(f.is_instance(x, "Tensor"))
@@ -187,7 +187,7 @@ def _emit_unary(f: FunctionBuilder) -> None:
 
 def _emit_binary(f: FunctionBuilder) -> None:
     """Emit `binary(x, y, op, comes_last)`: return the pending result of an operation on the tensor `x` and `y`, a tensor or a number. With
-    `comes_last`, the number `y` is the first operand. Other values of `y` that `tensor_of` converts become a tensor."""
+    `comes_last`, the number `y` is the first operand. `y` may be a value for `tensor_of`, too."""
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
 
@@ -228,8 +228,8 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], Value]) -> Value:
-    """Emit `call` with the tensor that `tensor_of` makes of `value`. Return its result, or null. The emitted function returns null for
-    values that `tensor_of` does not convert.
+    """Emit the code of `call` for the tensor `tensor_of(value)`, and return the result. The emitted function returns null for a value
+    without a tensor.
     """
     tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
     result = call(tensor)
@@ -324,7 +324,7 @@ def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
 
 def _emit_apply_operation(f: FunctionBuilder) -> None:
     """Emit `applied(op, x, operands, count)`: return the pending result of an operation on a tensor and an array of tensors or numbers.
-    Other operands that `tensor_of` converts become tensors."""
+    The operands may be values for `tensor_of`, too."""
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
 
