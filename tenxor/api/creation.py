@@ -114,7 +114,7 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
     kind, fast_path = type(obj), upcalls.installed
-    if dtype is None and device is None and copy in (None, True):
+    if dtype is None and device is None and (copy is None or copy is True):
         if kind in NUMBER_TYPES and (kind is not int or -MAX_INT64 <= obj <= MAX_INT64):
             return Tensor._from_number(obj, default_dtype_of(obj))
         if issubclass(kind, np.generic):

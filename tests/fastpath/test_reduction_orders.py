@@ -20,7 +20,6 @@ REDUCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "any of a comparison with a row": lambda x, row, m: (x > row).any(axis=1),
     "sum of integers": lambda x, row, m: ((x * 10).astype(m.int64) - (row * 10).astype(m.int64)).sum(axis=0),
     "sum over a matrix and its transpose": lambda x, row, m: (x[:7] + x[:7].T).sum(),
-    "sum of a product of differences": lambda x, row, m: ((x - row) * (x + row)).sum(axis=1),
 }
 
 

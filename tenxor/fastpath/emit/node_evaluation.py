@@ -132,8 +132,8 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
 def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
 
-    `unfused_nodes.has_fused_order` is the test in Python, which finds some more products in order. A contraction has its own order, and
-    needs operands that different loops read.
+    `unfused_nodes.has_fused_order` is the test in Python, which finds some more products in order. The order of a plain reduction of few
+    results belongs to the reduction. A contraction has its own order, and needs operands that different loops read.
     """
     recipe = f.get_slot(node, "Node.recipe")
 
@@ -146,13 +146,13 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     def require_in_order() -> None:
         reads = select_read_node(f, node)
         sources = f.get_slot(reads, "Node.sources")
-        is_contraction = reads.equals(node) & (load_element_count(f, node) >= MIN_CONTRACTION_RESULTS)
+        may_be_contraction = reads.differs(node) | (load_element_count(f, node) >= MIN_CONTRACTION_RESULTS)
         _get_visit_counter(f).store(f.i64(0))
 
         def check_source(k: Value) -> None:
             source = f.tuple_item(sources, k)
             order = f.call("order_of", I64, [source])
-            f.decline_if(order.equals(OTHER_ORDER) & is_contraction)
+            f.decline_if(order.equals(OTHER_ORDER) & may_be_contraction)
             f.emit_if(order.equals(ANY_ORDER), lambda: f.require(is_read_from_memory(f, source, reads)))
 
         f.for_range(f.load_word(sources, SIZE_OFFSET), check_source)
