@@ -16,7 +16,6 @@ from ..dtypes import (
     DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
     DEFAULT_INT,
-    NUMBER_TYPES,
     DType,
     DTypeLike,
     bfloat16,
@@ -29,14 +28,14 @@ from ..dtypes import (
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, NotShared, ShapeError
 from ..graph.node import EMPTY, POSITION, Node, Scalar
-from ..graph.spec import MAX_INT64, P, memoized_call
+from ..graph.spec import P, memoized_call
 from ..layout.coords import is_symbolic, validate_int
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag, parse_ints, to_number
 from ..tensor.conversion_methods import DLPACK_CPU
 from ..tensor.core import MAX_TENSOR_ELEMENTS, Operand, check_device, check_element_count
-from ..tensor.creation_cache import MAX_LIST_ELEMENTS, CreationFunctions
+from ..tensor.creation_cache import LIST_KINDS, MAX_LIST_ELEMENTS, CreationFunctions
 
 __all__ = [
     "arange",
@@ -113,12 +112,7 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     """
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
-    kind, fast_path = type(obj), upcalls.installed
-    if dtype is None and device is None and (copy is None or copy is True):
-        if kind in NUMBER_TYPES and (kind is not int or -MAX_INT64 <= obj <= MAX_INT64):
-            return Tensor._from_number(obj, default_dtype_of(obj))
-        if issubclass(kind, np.generic):
-            return Tensor._from_array(obj)
+    fast_path = upcalls.installed
     if fast_path is not None and device is None and (copy is None or copy is True):
         result = _convert_by_fast_path(fast_path.creation_functions, obj, None if dtype is None else dtype_of(dtype))
         if result is not None:
@@ -150,7 +144,8 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
 
 
 def _convert_by_fast_path(maker: CreationFunctions, obj: Any, wanted: DType | None) -> Tensor | None:
-    """Return a tensor of `obj`, a list, tuple or range of numbers, or a NumPy array, with the dtype `wanted` or its own.
+    """Return a tensor of `obj`, a number, a list, tuple or range of numbers, a NumPy array or a NumPy scalar, with the dtype `wanted` or
+    its own.
 
     Return None if the fallback must convert `obj`.
     """
@@ -162,9 +157,12 @@ def _convert_by_fast_path(maker: CreationFunctions, obj: Any, wanted: DType | No
         result = maker.replay_list(obj, maker.list_recipes)
         if result is None:
             result = maker.from_list(Tensor, obj)
-    elif kind is np.ndarray:
-        result = maker.replay_array(obj, maker.array_recipes)
-        result = maker.from_array(obj) if result is None else result
+    elif kind in LIST_KINDS:
+        result = maker.from_number(obj)
+    elif kind is np.ndarray or issubclass(kind, np.generic):
+        array = np.asarray(obj)
+        result = maker.replay_array(array, maker.array_recipes)
+        result = maker.from_array(array) if result is None else result
     if result is None or wanted is None or result.dtype is wanted:
         return result
     if kind is not list or not (wanted.is_float or wanted.is_complex):

@@ -136,6 +136,12 @@ class CreationFunctions:
             tensor = cls(Storage(make_data_node(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
         return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, kind) else None
 
+    def from_number(self, number: float) -> Any:
+        """Return a 0-d tensor of a Python float, int or bool, or None if the fallback must convert it."""
+        tensor = self.make_uninitialized(*self._uninitialized_recipe((), default_dtype_of(number)))
+        kind = LIST_KINDS[type(number)]
+        return tensor if tensor is not None and self.fill_from_list([number], tensor.storage.node.buffer, 0, 1, kind) else None
+
     def _uninitialized_recipe(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
         """Return the recipe and the spec of contiguous data in memory."""
         entry = self.uninitialized_recipes.get((shape, dtype))

@@ -214,6 +214,20 @@ def test_element_is_a_number_after_its_node_was_made() -> None:
         assert element.item() == 4.0 and x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
+def test_element_that_took_a_value_with_derivatives_is_written_with_them() -> None:
+    def write(x: Any) -> Any:
+        total = tx.zeros(2)
+        total[0] += x[0]
+        element = total[1]
+        element += x[1] * 2.0
+        total[1] = element
+        return (total * tx.asarray([3.0, 5.0])).sum()
+
+    x = tx.asarray(np.arange(1.0, 4.0))
+    for _ in range(CALLS):
+        assert tx.grad(write)(x).tolist() == [3.0, 10.0, 0.0]
+
+
 def test_conversion_to_the_own_dtype_given_as_a_type_is_a_new_tensor() -> None:
     for array, kinds in ((np.arange(3.0), (float, np.float64)), (np.arange(3), (int, np.int64)), (np.array([True]), (bool, np.bool_))):
         x = tx.asarray(array.copy())

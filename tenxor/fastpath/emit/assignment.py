@@ -17,7 +17,7 @@ from .basic_indexing import evaluate_key, find_element, look_up_view_spec
 from .function_builder import FunctionBuilder
 from .node_evaluation import is_lock_free, new_node_in_memory
 from .pending_operations import compute_specs, find_or_instantiate, is_operand, load_computed_slot, read_operand, require_in_range
-from .python_conversion import load_data_address
+from .python_conversion import has_unrecorded_node, is_known_scalar, load_data_address
 from .spec_table import compute_offset_range, load_nbytes
 from .template_cache import get_cache_table
 
@@ -490,10 +490,7 @@ def require_number(f: FunctionBuilder, value: Value, dtype: Value) -> Value:
     def load_element() -> list[Value]:
         f.require(f.get_slot(value, "Tensor.dtype").equals(dtype))
         storage = f.get_slot(value, "Tensor.storage")
-        has_no_tape_node = lambda: f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None")
-        f.require(
-            f.or_else(f.is_instance(storage, "ScalarStorage"), lambda: f.and_then(f.is_instance(storage, "Storage"), has_no_tape_node))
-        )
+        f.require(f.or_else(is_known_scalar(f, storage), lambda: has_unrecorded_node(f, storage)))
         return [f.call("only", POINTER, [value])]
 
     (number,) = f.choose(f.is_instance(value, "Tensor"), load_element, lambda: [f.incref(value)])

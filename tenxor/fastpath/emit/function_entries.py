@@ -13,6 +13,7 @@ from ..object_layout import SIZE_OFFSET, ObjectTable
 from ..vectorcall_switch import get_entry_symbol
 from .function_builder import FunctionBuilder
 from .pending_operations import compute_specs
+from .python_conversion import is_known_scalar
 
 _ARGUMENT_COUNT_MASK = (1 << 63) - 1  # the mask of the argument count: the highest bit is PY_VECTORCALL_ARGUMENTS_OFFSET
 FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
@@ -22,6 +23,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the vectorcall entries of the public functions, one for each function in `_EMITTERS_BY_KIND`."""
     out_parameters = [("function", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
     _emit_write_into_out(FunctionBuilder(module, objects, "written_into", out_parameters))
+    _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "stored_tensor_of", [("value", POINTER)]))
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, fast_path in _EMITTERS_BY_KIND.items():
         _emit_function_entry(FunctionBuilder(module, objects, get_entry_symbol(name), called, is_exported=True), fast_path)
@@ -72,6 +74,20 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
     f.emit_return(f.incref(out))
 
 
+def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
+    """Emit `stored_tensor_of(value)`: return the tensor `tensor_of(value)`, with a node in memory for a known scalar; null without one."""
+    (value,) = f.arguments
+    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    is_scalar = is_known_scalar(f, f.get_slot(tensor, "Tensor.storage"))
+    (node,) = f.choose(is_scalar, lambda: [f.call("scalar_node", POINTER, [tensor])], lambda: [f.null()])
+    f.decline_if(is_scalar & f.is_null(node))
+    f.transfer_held(tensor)
+    f.return_if(f.is_null(node), lambda: tensor)
+    spec = f.incref(f.get_slot(tensor, "Tensor.spec"))
+    f.decref(tensor)
+    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+
+
 def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Value) -> Value:
     """Emit the conversion of the only argument at `args` to a tensor. A tensor is returned as it is. Return null for other values.
 
@@ -80,7 +96,7 @@ def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Val
 
     def call() -> Value:
         value = args.load(POINTER)
-        convert = lambda: [f.call("tensor_of", POINTER, [value])]
+        convert = lambda: [f.call("stored_tensor_of", POINTER, [value])]
         return f.choose(f.is_instance(value, "Tensor"), lambda: [f.incref(value)], convert)[0]
 
     return _call_if_positional(f, 1, count, names, call)

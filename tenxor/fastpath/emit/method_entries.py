@@ -54,6 +54,7 @@ from . import (
 from .assignment import decline_if_shared
 from .function_builder import FunctionBuilder
 from .pending_operations import is_number, is_operand
+from .python_conversion import has_unrecorded_node, is_known_scalar
 from .scalar_arithmetic import compute_known_scalars
 
 _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
@@ -483,8 +484,7 @@ def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Valu
     spec = f.get_slot(x, "Tensor.spec")
     f.require(f.get_slot(result, "Tensor.spec").equals(spec))
     result_storage = f.get_slot(result, "Tensor.storage")
-    has_none = lambda: f.is_object(f.get_slot(f.get_slot(result_storage, "Storage.node"), "Node.tape_node"), "None")
-    f.require(f.or_else(f.is_instance(result_storage, "ScalarStorage"), has_none))
+    f.require(f.or_else(is_known_scalar(f, result_storage), lambda: has_unrecorded_node(f, result_storage)))
     f.require(f.get_slot(spec, "Spec.shape").equals(f.load_object("()")))
     f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
     number = f.require_new(f.call("only", POINTER, [result]))
