@@ -11,17 +11,18 @@ import numpy as np
 
 from .._utils import upcalls
 from .._utils.aliases import argument_aliases
+from .._utils.patchable import make_patchable
 from ..dtypes import (
     DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
     DEFAULT_INT,
-    DTYPE_BY_PYTHON_TYPE,
     DType,
     DTypeLike,
     bfloat16,
     check_fits,
     check_real,
     default_dtype_of,
+    float64,
     uint64,
 )
 from ..dtypes import dtype as dtype_of
@@ -34,6 +35,7 @@ from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag, parse_ints, to_number
 from ..tensor.conversion_methods import DLPACK_CPU
 from ..tensor.core import MAX_TENSOR_ELEMENTS, Operand, check_device, check_element_count
+from ..tensor.creation_cache import LIST_KINDS, MAX_LIST_ELEMENTS, CreationFunctions
 
 __all__ = [
     "arange",
@@ -115,27 +117,11 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     """
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
-    kind = type(obj)
-    fast_path, result = upcalls.installed, None
-    if (
-        fast_path is not None
-        and (dtype is None or dtype is DTYPE_BY_PYTHON_TYPE.get(kind))
-        and device is None
-        and (copy is None or copy is True)
-    ):
-        maker = fast_path.creation_functions
-        if kind is list:
-            result = maker.replay_list(obj, maker.list_recipes)
-            if result is None:
-                result = maker.from_list(Tensor, obj)
-        elif kind is float or kind is int:
-            result = maker.from_number(obj)
-        elif kind is np.ndarray or issubclass(kind, np.generic):
-            array = np.asarray(obj)
-            result = maker.replay_array(array, maker.array_recipes)
-            result = maker.from_array(array) if result is None else result
+    fast_path = upcalls.installed
+    if fast_path is not None and device is None and (copy is None or copy is True):
+        result = _convert_by_fast_path(fast_path.creation_functions, obj, None if dtype is None else dtype_of(dtype))
         if result is not None:
-            return result  # type: ignore[no-any-return]
+            return result
     _check_device("asarray", device)
     wanted = None if dtype is None else dtype_of(dtype)
     copy = None if copy is None else check_flag("copy", copy)
@@ -162,6 +148,34 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     return Tensor._from_nested(obj, wanted, "asarray")
 
 
+def _convert_by_fast_path(maker: CreationFunctions, obj: Any, wanted: DType | None) -> Tensor | None:
+    """Return a tensor of `obj`, a number, a list, tuple or range of numbers, a NumPy array or a NumPy scalar, with the dtype `wanted` or
+    its own.
+
+    Return None if the fallback must convert `obj`.
+    """
+    kind = type(obj)
+    result: Tensor | None = None
+    if (kind is tuple or kind is range) and len(obj) <= MAX_LIST_ELEMENTS:
+        obj, kind = list(obj), list
+    if kind is list:
+        result = maker.replay_list(obj, maker.list_recipes)
+        if result is None:
+            result = maker.from_list(Tensor, obj)
+    elif kind in LIST_KINDS:
+        result = maker.from_number(obj)
+    elif kind is np.ndarray or issubclass(kind, np.generic):
+        array = np.asarray(obj)
+        result = maker.replay_array(array, maker.array_recipes)
+        result = maker.from_array(array) if result is None else result
+    if result is None or wanted is None or result.dtype is wanted:
+        return result
+    if kind is not list or not (wanted.is_float or wanted.is_complex):
+        return None
+    return result.astype(float64, copy=False).astype(wanted, copy=False)  # in two steps, as NumPy reads integers beside floats
+
+
+asarray = make_patchable(asarray, "convert", "asarray")
 array = tensor = asarray
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from .._utils.aliases import argument_aliases
 from .._utils.patchable import make_patchable
+from ..dtypes import NUMBER_TYPES, default_dtype_of
 from ..errors import ArgumentError
-from ..graph.spec import memoized_call
+from ..graph.spec import MAX_INT64, memoized_call
 from ..ops import INTERNAL_OPS, OPS, Op
 from ..ops.dtype_rules import ALL_KINDS, INTEGRAL_KINDS, NUMERIC_KINDS, ORDERED_KINDS, REAL_KINDS
 from ..tensor import Tensor
@@ -28,7 +29,8 @@ def _apply(op: Op, *values: Any) -> Tensor:
     for value in (first, *other_operands):
         if isinstance(value, Tensor):
             return Tensor._compute(op, *(value._to_operand(v, op.name) for v in (first, *other_operands)))
-    first = asarray(first)
+    is_number = type(first) in NUMBER_TYPES and (type(first) is not int or -MAX_INT64 <= first <= MAX_INT64)
+    first = Tensor._from_number(first, default_dtype_of(first)) if is_number else asarray(first)
     return Tensor._compute(op, first, *(first._to_operand(v, op.name) for v in other_operands))
 
 

@@ -403,12 +403,12 @@ def _pack_ranks(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
 
     Sorting the packed numbers sorts `rows`, in descending order if `descending`, and stably.
     """
+    if rows.dtype is float64:
+        return None  # ranks of float64 take all 64 bits
     size = rows.shape[-1]
     bits = size.bit_length()
     ranks = _compute_ranks(rows)
     if ranks.dtype.bits == 64:
-        if rows.dtype is float64:
-            return None  # ranks of float64 take all 64 bits
         low, high = int(ranks.min()), int(ranks.max())
         if (high - low) >> (63 - bits):
             return None

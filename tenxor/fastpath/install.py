@@ -93,6 +93,7 @@ from .sized_template import VARIANTS
 from .text_signatures import build_text_signature
 from .type_slots import WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
 from .update_recipes import record_copying_variant, record_update
+from .value_tables import build_value_tables
 from .write_recorder import (
     can_write,
     compute_if_small,
@@ -185,6 +186,7 @@ class FastPath:
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
             "int": int,
             "float": float,
+            **build_value_tables(),
             **{d.name: d for d in ALL_DTYPES},
             **{f"op {name}": op for name, op in OPS.items()},
             **recording_fallbacks,
@@ -205,15 +207,6 @@ class FastPath:
             "FOLLOWED": TAPE_MASK_MARKER,
             "points": tuple(points.values()),
             **{f"point {d.name}": spec for d, spec in points.items()},
-            "'shape'": "shape",
-            "'dtype'": "dtype",
-            "'write'": "write",
-            "'update'": "update",
-            "'spec'": "spec",
-            "'offset'": "offset",
-            "'picked'": "picked",
-            "'__call__'": "__call__",
-            "'rows'": "rows",
             "None": None,
             "True": True,
             "False": False,
@@ -331,6 +324,8 @@ class FastPath:
         creation_functions = [self._make_function(name, CallingConvention.POSITIONAL) for name in CREATION_FUNCTIONS]
         self.creation_functions = CreationFunctions(
             *creation_functions,
+            list_recipes=objects_by_name["list recipes"],
+            array_recipes=objects_by_name["array recipes"],
             is_worth_recording=is_worth_recording,
             build_key=build_creation_key,
             record=trace_creation,

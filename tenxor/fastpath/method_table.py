@@ -96,7 +96,7 @@ METHODS = (
     *[Method(name, CallingConvention.ATTRIBUTE) for name in (*_SPEC_ATTRIBUTES, *LAZY_ATTRIBUTES)],
     *[Method(name, CallingConvention.NO_ARGUMENTS) for name in ("realize", "to_numpy", "numpy", "tolist")],
     *[Method(name, CallingConvention.NO_ARGUMENTS, True) for name in ("copy", "clone")],
-    *[Method(f"__{name}__", CallingConvention.NO_ARGUMENTS) for name in ("bool", "float", "int", "len", "iter")],
+    *[Method(f"__{name}__", CallingConvention.NO_ARGUMENTS) for name in ("bool", "float", "int", "index", "len", "iter")],
     Method("__getitem__", CallingConvention.ONE_ARGUMENT),
     Method("__setitem__", CallingConvention.POSITIONAL),
     Method("item", CallingConvention.POSITIONAL),

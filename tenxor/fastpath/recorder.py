@@ -18,7 +18,7 @@ from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.lazy import LazyModule
 from ..autodiff.tape import clone_unshared
-from ..dtypes import DType
+from ..dtypes import NUMBER_TYPES, DType
 from ..errors import EVALUATION_ERRORS, TenxorError
 from ..graph.node import MAX_PENDING_NODES, UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
 from ..graph.spec import (
@@ -415,7 +415,7 @@ def _apply_and_trace(op: Op, operands: Sequence[Any], fallback: Callable[..., An
     """Return the result of `op` on `operands`, by the fallback `fallback(*args)`; after a few calls, also trace a size-generic template.
 
     `args` are the operands in the order that `fallback` takes them, possibly with further arguments. NumPy arrays among the operands become
-    tensors, and the call is repeated. Nothing is recorded for operands other than tensors, floats and integers.
+    tensors, and the call is repeated. Nothing is recorded for operands other than tensors and numbers.
     """
     signature_arguments, keys = list[object](), list[object]()
     for x in operands:
@@ -423,7 +423,7 @@ def _apply_and_trace(op: Op, operands: Sequence[Any], fallback: Callable[..., An
         if is_numpy_value(x):
             tensor, *other_operands = map(Tensor._from_array_or_same, operands)
             return tensor._apply(op, *other_operands)
-        if kind is not Tensor and kind is not float and kind is not int:
+        if kind is not Tensor and kind not in NUMBER_TYPES:
             return fallback(*args)
         keys.append(_build_operand_key(x))
         signature_arguments.append(kind if kind is not Tensor else x if x.ndim or can_be_placeholder(x) else x.dtype)

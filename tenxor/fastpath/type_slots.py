@@ -23,7 +23,7 @@ IN_PLACE_SLOT_OFFSETS = {
     **{"iadd": 152, "isub": 160, "imul": 168, "imod": 176, "ilshift": 192, "irshift": 200, "iand": 208, "ixor": 216, "ior": 224},
     **{"ifloordiv": 248, "itruediv": 256},
 }
-UNARY_SLOT_OFFSETS = {"neg": 48, "pos": 56, "abs": 64, "invert": 80, "int": 128, "float": 144}
+UNARY_SLOT_OFFSETS = {"neg": 48, "pos": 56, "abs": 64, "invert": 80, "int": 128, "float": 144, "index": 264}
 BINARY_SLOT_OFFSETS = {
     **{"add": 0, "sub": 8, "mul": 16, "mod": 24, "lshift": 88, "rshift": 96, "and": 104, "xor": 112, "or": 120},
     **{"floordiv": 232, "truediv": 240},

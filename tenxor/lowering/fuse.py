@@ -247,7 +247,7 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
 def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
     """Return whether a scan's kernel reads the reduction `node`, and the reduction would round differently in the scan's loop than alone.
 
-    `reads` are the reads of the node. Exact reductions (`is_exact`), such as sums of integers, give False.
+    `reads` are the reads of the node. Reductions free of an order (`is_order_free`), such as sums of integers, give False.
     """
     return isinstance(node.op, Reduction) and not is_order_free(node) and any([isinstance(read.kernel.op, Scan) for read in reads])
 

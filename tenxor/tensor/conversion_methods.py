@@ -13,7 +13,18 @@ import numpy as np
 
 from .._utils import upcalls
 from .._utils.lazy import LazyFunctions, LazyModule
-from ..dtypes import DType, DTypeLike, bfloat16, check_real, decode_elements, encode_elements, to_plain_number, uint8
+from ..dtypes import (
+    DTYPE_BY_NUMPY_DTYPE,
+    NUMBER_TYPES,
+    DType,
+    DTypeLike,
+    bfloat16,
+    check_real,
+    decode_elements,
+    encode_elements,
+    to_plain_number,
+    uint8,
+)
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, describe_value
 from ..graph.node import Node, disable_tape, make_data_node
@@ -36,7 +47,6 @@ nested_lists, ownership, pending_limits = (
 traced_tensors, element_requests = LazyModule("tenxor.tensor.traced_tensors"), LazyFunctions("tenxor.runtime.element_requests")
 Array = np.ndarray[Any, Any]
 DLPACK_CPU = (1, 0)  # kDLCPU, device 0
-_NUMBER_TYPES = frozenset((int, float, bool, complex))
 # our functions for NumPy ufuncs, by ufunc; filled when a ufunc is called with tensors (`numpy_ufuncs.py`)
 FUNCTION_OF_UFUNC: dict[Any, Callable[..., Any]] = {}
 
@@ -316,7 +326,7 @@ class ConversionMethods(WriteMethods):
         is tried. It does so for NumPy subclasses, like masked arrays, too. For arrays of other libraries, an operator raises as well, since
         Python would call them unequal.
         """
-        if isinstance(value, TensorBase) or type(value) in _NUMBER_TYPES:
+        if isinstance(value, TensorBase) or type(value) in NUMBER_TYPES:
             return value
         if isinstance(value, (np.ndarray, np.generic)):
             return NotImplemented if is_operator and is_special_array(value) else self._from_array(value)
@@ -341,7 +351,11 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_array(cls, array: Any) -> Self:
-        """Return a tensor with the elements of a NumPy array or scalar. Only memory that stays read-only forever is shared, not copied."""
+        """Return a tensor with the elements of a NumPy array, or with the number of a NumPy scalar. Only memory that stays read-only for
+        is shared, not copied.
+        """
+        if isinstance(array, np.generic) and (dtype := DTYPE_BY_NUMPY_DTYPE.get(array.dtype)) is not None:
+            return cls._from_number(array.item(), dtype)
         array = np.asarray(array)
         fast_path = upcalls.installed
         if fast_path is not None:

@@ -17,6 +17,7 @@ from .._utils import upcalls
 from .._utils.lazy import LazyModule
 from ..dtypes import (
     DEFAULT_FLOAT,
+    NUMBER_TYPES,
     DType,
     Number,
     default_dtype_of,
@@ -53,6 +54,7 @@ from ..runtime.realize import realize
 pending_limits = LazyModule("tenxor.runtime.pending_limits")
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
+_SCALAR_LAYOUT = _contiguous(())
 MAX_TENSOR_ELEMENTS = 1 << 59  # elements of one tensor: their bytes can be counted in 64 bits
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # The result of an in-place operation must not be of a higher kind than the tensor.
@@ -198,6 +200,11 @@ class TensorBase(MigrationHints):
         return self.__class__(self.storage, layout, self.dtype)
 
     @classmethod
+    def _from_number(cls, number: Number, dtype: DType) -> Self:
+        """Return a 0-d tensor of a Python number, which must be a value of `dtype`. Its node is made at the first request."""
+        return cls(ScalarStorage(dtype, number), _SCALAR_LAYOUT, dtype)
+
+    @classmethod
     def _from_node(cls, node: Node, spec: Spec | None = None) -> Self:
         """Return a new tensor for `node`: with the layout of `spec`, or by default in the node's shape.
 
@@ -251,7 +258,7 @@ class TensorBase(MigrationHints):
                         source = reinterpret(source, key.dtype)
             else:
                 source, key = x, type(x)
-                if key is not float and key is not int:
+                if key not in NUMBER_TYPES:
                     return cls._compute_uncached(op, operands)[0]
                 number_positions.append(len(sources))
             sources.append(source)
@@ -307,8 +314,9 @@ class TensorBase(MigrationHints):
         dtype = op.result_dtype(tuple([s.dtype for s in sources]))
         if op is _POW and type(sources[1]) is Scalar and isinstance(operands[1], TensorBase):
             _check_exponent(sources[1].value, dtype)
-            # not cacheable: the recipe would be reused for other exponents without this check
-            return cls._compute_in_memory_order(op, shape, dtype, tuple(sources), layouts)[0], None
+            if not (dtype.is_float or dtype.is_complex):
+                # not cacheable: the recipe would be reused for other exponents without this check
+                return cls._compute_in_memory_order(op, shape, dtype, tuple(sources), layouts)[0], None
         return cls._compute_in_memory_order(op, shape, dtype, tuple(sources), layouts)
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from .._utils.bounded_cache import BoundedCache
-from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DTYPE_BY_PYTHON_TYPE, DType
+from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DType, default_dtype_of
 from ..graph.node import DATA, POSITION, REINTERPRET, Node, Recipe, intern_recipe, make_data_node
 from ..graph.spec import Spec, StepsTemplate, intern_spec
 from ..graph.storage import Storage
@@ -19,6 +19,7 @@ CallKey = tuple[Any, ...]
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=TensorBase)
+LIST_KINDS: dict[type, int] = {int: 0, float: 1, bool: 2}  # of the numbers in a list, for emitted code
 MAX_RECORDED_NODES = 24  # nodes of a recorded result
 MAX_CACHE_ENTRIES = 1 << 12  # entries of each cache
 MAX_LIST_ELEMENTS = 1 << 20  # elements copied in one call; signals wait until the call ends
@@ -30,12 +31,12 @@ class CreationFunctions:
     `replay` returns the pending tensor of a recorded call, or None. The arguments are a function's name, the tuple of positional and the
     dictionary of keyword arguments, and a cache; `build_key` gives the cache key. `is_worth_recording` says whether a call is worth
     recording, and `record` also records rules for further sizes. `replay_list` and `replay_array` return a tensor of a list or an array
-    whose kind is in the cache, or None.
+    of a kind in their cache, `list_recipes` and `array_recipes`, which emitted code reads, too; or None.
 
     `make_uninitialized` returns an uninitialized tensor in memory for a recipe of data and a spec, of up to `max_small_bytes` bytes, or
-    None if the fast path declines. `fill_from_list(numbers, buffer, rows, count, is_float)` writes floats or integers into a buffer: `rows`
-    lists (0 for a flat list) of `count` numbers. `copy_bytes(source, buffer, nbytes)` writes the bytes of another object. Both return
-    whether the object fitted.
+    None if the fast path declines. `fill_from_list(numbers, buffer, rows, count, kind)` writes numbers of a kind in `LIST_KINDS` into a
+    buffer: `rows` lists (0 for a flat list) of `count` numbers. `copy_bytes(source, buffer, nbytes)` writes the bytes of another object.
+    Both return whether the object fitted.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class CreationFunctions:
         replay_list: Callable[[list[Any], dict[int, tuple[Recipe, Spec]]], Any],
         replay_array: Callable[[Any, dict[CallKey, tuple[Recipe, Spec]]], Any],
         make_uninitialized: Callable[[Recipe, Spec], Any],
-        fill_from_list: Callable[[list[Any], Buffer, int, int, bool], bool],
+        fill_from_list: Callable[[list[Any], Buffer, int, int, int], bool],
         copy_bytes: Callable[[Any, Buffer, int], bool],
         *,
+        list_recipes: dict[int, tuple[Recipe, Spec]],
+        array_recipes: dict[CallKey, tuple[Recipe, Spec]],
         is_worth_recording: Callable[[str, Sequence[Any], Mapping[str, Any]], bool],
         build_key: Callable[[str, Sequence[Any], Mapping[str, Any]], CallKey | None],
         record: Callable[[str, StepsTemplate, Callable[..., Any], Sequence[Any], Mapping[str, Any]], None],
@@ -63,8 +66,7 @@ class CreationFunctions:
         self.is_worth_recording, self.build_key, self.record = is_worth_recording, build_key, record
         self.uninitialized_recipes: BoundedCache[tuple[Recipe, Spec]] = BoundedCache(1 << 12)
         self.templates: dict[CallKey, StepsTemplate] = {}
-        self.list_recipes: dict[int, tuple[Recipe, Spec]] = {}
-        self.array_recipes: dict[CallKey, tuple[Recipe, Spec]] = {}
+        self.list_recipes, self.array_recipes = list_recipes, array_recipes
 
     def clear(self) -> None:
         """Clear the caches. Called when the layout keys are cleared: equal shapes then get new specs, and specs are compared by
@@ -120,31 +122,33 @@ class CreationFunctions:
         return tensor if self.copy_bytes(array if is_copyable else array.copy(), buffer, nbytes) else None
 
     def from_list(self, cls: Any, numbers: list[Any]) -> Any:
-        """Return a tensor of a list of numbers, or of rows of equal length: only floats, or only ints. None if the fallback must convert
-        the list.
+        """Return a tensor of a list of numbers, or of rows of equal length: floats beginning with a float, or only ints or bools. Return
+        None if the fallback must convert the list.
         """
-        sample, rows, count = numbers[0] if numbers else None, 0, len(numbers)
+        sample: Any = numbers[0] if numbers else None
+        rows, count = 0, len(numbers)
         if type(sample) is list and sample:
             sample, rows, count = sample[0], count, len(sample)
-        dtype, size = DTYPE_BY_PYTHON_TYPE.get(type(sample)), (rows or 1) * count
-        if dtype is None or size > MAX_LIST_ELEMENTS:
+        kind, size = LIST_KINDS.get(type(sample)), (rows or 1) * count
+        if kind is None or size > MAX_LIST_ELEMENTS:
             return None
+        dtype = default_dtype_of(sample)
         shape = (rows, count) if rows else (count,)
         nbytes = size * dtype.itemsize
         tensor = None
         if nbytes <= self.max_small_bytes:
-            key = ((rows << 31 | count) << 1) | dtype.is_float
+            key = ((rows << 31 | count) << 2) | kind
             tensor = self.make_uninitialized(*_cache(self.list_recipes, key, self._uninitialized_recipe(shape, dtype)))
         if tensor is None:
             buffer = allocate(nbytes, "asarray", shape, dtype)
             tensor = cls(Storage(make_data_node(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
-        return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, dtype.is_float) else None
+        return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, kind) else None
 
     def from_number(self, number: float) -> Any:
-        """Return a 0-d tensor of a Python float or int, or None if the fallback must convert it."""
-        dtype = DTYPE_BY_PYTHON_TYPE[type(number)]
-        tensor = self.make_uninitialized(*self._uninitialized_recipe((), dtype))
-        return tensor if tensor is not None and self.fill_from_list([number], tensor.storage.node.buffer, 0, 1, dtype.is_float) else None
+        """Return a 0-d tensor of a Python float, int or bool, or None if the fallback must convert it."""
+        tensor = self.make_uninitialized(*self._uninitialized_recipe((), default_dtype_of(number)))
+        kind = LIST_KINDS[type(number)]
+        return tensor if tensor is not None and self.fill_from_list([number], tensor.storage.node.buffer, 0, 1, kind) else None
 
     def _uninitialized_recipe(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
         """Return the recipe and the spec of contiguous data in memory."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from .._utils.lazy import LazyModule
-from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, format_integer, is_device
+from ..dtypes import NUMBER_TYPES, DTypeLike, boolean, check_fits, check_real, finfo, format_integer, is_device
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError, name_tensor_method
 from ..graph.node import Node, is_externally_shared
@@ -22,7 +22,6 @@ from .indexing_methods import IndexingMethods
 
 T = TypeVar("T")
 traced_tensors = LazyModule("tenxor.tensor.traced_tensors")
-_NUMBER_TYPES = frozenset((int, float, bool, complex))
 MAX_ROUND_DECIMALS = 300  # digits of rounding: the power of ten and its inverse must be finite floats
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
 
@@ -71,7 +70,7 @@ def _build_operator_methods(name: str) -> tuple[Callable[..., Any], Callable[...
     op = OPS[name]
 
     def forward(self: Any, other: Any) -> Any:
-        if type(other) is not type(self) and type(other) not in _NUMBER_TYPES:
+        if type(other) is not type(self) and type(other) not in NUMBER_TYPES:
             other = self._to_operand(other, name, is_operator=True)
             if other is NotImplemented:
                 return other

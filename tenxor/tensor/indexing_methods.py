@@ -14,7 +14,7 @@ import numpy as np
 
 from .._utils.aliases import argument_aliases
 from .._utils.lazy import LazyFunctions, LazyModule
-from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64
+from ..dtypes import DEFAULT_FLOAT, NUMBER_TYPES, DType, Number, bfloat16, check_fits, float64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError, describe_value
 from ..graph.node import Node
 from ..graph.storage import ScalarStorage
@@ -34,7 +34,6 @@ T = TypeVar("T", bound="IndexingMethods")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _SCALAR_LAYOUT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
 _BASIC_TYPES = frozenset((int, slice, type(None), type(Ellipsis)))
-_NUMBER_TYPES = frozenset((int, float, bool, complex))
 
 
 class OrthogonalIndexer(Generic[T]):
@@ -99,7 +98,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
                 self._set_advanced(items, self._to_operand(value, "assignment"))
                 return
         if len(items) == len(self.layout.shape):
-            number: Any = value if type(value) in _NUMBER_TYPES else known_scalar(value, self.dtype)
+            number: Any = value if type(value) in NUMBER_TYPES else known_scalar(value, self.dtype)
             if number is not None and self._set_element(items, number):
                 return
         target = self._view(self.layout.index(items))
@@ -175,7 +174,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         buffer = node.buffer
         if buffer is None or node.tape_node is not None:
             return self._from_node(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
-        return self.__class__(ScalarStorage(dtype, buffer.typed_view(dtype).item(offset)), _SCALAR_LAYOUT, dtype)
+        return self._from_number(buffer.typed_view(dtype).item(offset), dtype)
 
     def item(self, *coords: int) -> Any:
         """Return the only element, or the one at `coords`, as a Python number.

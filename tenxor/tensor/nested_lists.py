@@ -14,6 +14,7 @@ from ..dtypes import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
     DTYPE_BY_NUMPY_DTYPE,
+    NUMBER_TYPES,
     DType,
     boolean,
     can_cast,
@@ -37,7 +38,6 @@ _V = TypeVar("_V")
 _LIST_TYPES = frozenset((list, tuple, range))
 MAX_NESTING_DEPTH = 64  # levels of nesting, as in NumPy
 POINTER_BYTES = 8  # bytes of an item in a list
-_NUMBER_TYPES = frozenset((bool, int, float, complex))
 _PYTHON_TYPE_OF_KIND: dict[str, type] = {"bool": bool, "uint": int, "int": int, "float": float, "complex": complex}
 _DTYPE_OF_NUMPY_TYPE = {d.numpy.type: d for d in DTYPE_BY_NUMPY_DTYPE.values()}
 
@@ -57,7 +57,7 @@ def from_nested(cls: type[_T], obj: Any, wanted_dtype: DType | None, op: str) ->
             return joined, wanted_dtype
     check_nesting(obj, op)
     shape, leaves, kinds = _flatten_nested(obj)
-    if not kinds <= _NUMBER_TYPES:
+    if not kinds <= NUMBER_TYPES:
         reject_result_tuples(leaves, kinds, op)
         if cls in kinds and any([type(x) is cls and x._is_on_tape() for x in leaves]):
             return _stack_recorded(cls, shape, leaves, wanted_dtype, op), wanted_dtype

@@ -45,7 +45,6 @@ _REDUCE_FUNCTIONS = {
 }
 _ACCUMULATE_FUNCTIONS = {"add": "cumulative_sum", "multiply": "cumulative_prod", "logaddexp": "logcumsumexp"}
 _AT_REDUCTIONS = {"add": "sum", "subtract": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
-_ARRAY_TYPES = frozenset((np.ndarray, list, tuple))
 
 
 def apply_ufunc(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -117,10 +116,7 @@ def _call(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], op
     if function is None or options:
         output = _compute_by_numpy(tx, ufunc, "__call__", inputs, {**options, **({} if dtype is None else {"dtype": dtype})})
     else:
-        operands = [
-            tx.asarray(x, dtype=dtype) if dtype is not None or type(x) in _ARRAY_TYPES or isinstance(x, np.generic) else x for x in inputs
-        ]
-        output = function(*operands)
+        output = function(*(inputs if dtype is None else [tx.asarray(x, dtype=dtype) for x in inputs]))
     if not out:
         return output
     results = output if isinstance(output, tuple) else (output,)

@@ -95,7 +95,8 @@ def test_known_scalars_are_joined_by_the_fast_path(dtype: tx.DType, counting: Co
     elements = element_tensors(dtype, 3)
     assert elements[1].storage.node.buffer is not None  # reading `buffer` gives the element memory
     assert tx.stack([*elements, tx.asarray(1).astype(dtype).realize()]).tolist() == [0, 1, 0, 1]
-    assert counting.copy_count == 3
+    # `asarray` writes the numbers of float64, int64 and bool without a join
+    assert counting.copy_count == (2 if dtype in (tx.float64, tx.int64, tx.bool) else 3)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

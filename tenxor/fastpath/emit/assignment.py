@@ -16,8 +16,8 @@ from ..update_recipes import MIN_UPDATE_BYTES
 from .basic_indexing import evaluate_key, find_element, look_up_view_spec
 from .function_builder import FunctionBuilder
 from .node_evaluation import is_lock_free, new_node_in_memory
-from .pending_operations import compute_specs, find_or_instantiate, load_computed_slot, read_operand, require_in_range
-from .python_conversion import load_data_address
+from .pending_operations import compute_specs, find_or_instantiate, is_operand, load_computed_slot, read_operand, require_in_range
+from .python_conversion import has_unrecorded_node, is_known_scalar, load_data_address
 from .spec_table import compute_offset_range, load_nbytes
 from .template_cache import get_cache_table
 
@@ -25,7 +25,8 @@ from .template_cache import get_cache_table
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to assign to an element or a part of a tensor.
 
-    The functions emitted include `set_item`, `set_element`, `set_masked`, `put`, `put_number`, `are_alike`, `takes` and `unshared`.
+    The functions emitted include `set_item`, `assign_item`, `set_element`, `set_masked`, `put`, `put_number`, `are_alike`,
+    `takes` and `unshared`.
     `objects` is the table of the objects that the code refers to.
     """
     _emit_write_part(
@@ -39,11 +40,34 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_unshare(FunctionBuilder(module, objects, "unshared", [("storage", POINTER)], I1))
     _emit_set_masked(FunctionBuilder(module, objects, "set_masked", [("x", POINTER), ("mask", POINTER), ("value", POINTER)]))
     _emit_set_element(FunctionBuilder(module, objects, "set_element", [("x", POINTER), ("offset", I64), ("value", POINTER)]))
-    _emit_set_item(FunctionBuilder(module, objects, "set_item", [("x", POINTER), ("key", POINTER), ("value", POINTER)]))
+    parameters = [("x", POINTER), ("key", POINTER), ("value", POINTER)]
+    _emit_assign_item(FunctionBuilder(module, objects, "assign_item", parameters))
+    _emit_set_item(FunctionBuilder(module, objects, "set_item", parameters))
 
 
 def _emit_set_item(f: FunctionBuilder) -> None:
-    """Emit `set_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change.
+    """Emit `set_item(x, key, value)`: do `x[key] = value` at once by `assign_item`. Keys of NumPy, and values other than tensors and
+    numbers, are first converted.
+
+    Return None as a new reference, or null to decline.
+    """
+    x, key, value = f.arguments
+    result = f.call("assign_item", POINTER, [x, key, value])
+    f.return_if(~f.is_null(result), lambda: result)
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    plain_key = f.call("plain_key", POINTER, [key])
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    new_key = f.hold_owned(f.choose(f.is_null(plain_key), lambda: [f.incref(key)], lambda: [plain_key])[0])
+    convert_value = lambda: [f.call("tensor_of", POINTER, [value])]
+    new_value = f.require_new(f.choose(is_operand(f, value), lambda: [f.incref(value)], convert_value)[0])
+    f.decline_if(new_key.equals(key) & new_value.equals(value))
+    result = f.call("assign_item", POINTER, [x, new_key, new_value])
+    f.release_held(new_key, new_value)
+    f.emit_return(result)
+
+
+def _emit_assign_item(f: FunctionBuilder) -> None:
+    """Emit `assign_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change.
 
     `value` is a tensor or a number. Return None as a new reference, or null to decline. Memory with further readers is not overwritten:
     small memory is copied first, and a whole tensor written under a mask gets new memory. Other writes to such memory are declined, and so
@@ -480,10 +504,7 @@ def require_number(f: FunctionBuilder, value: Value, dtype: Value) -> Value:
     def load_element() -> list[Value]:
         f.require(f.get_slot(value, "Tensor.dtype").equals(dtype))
         storage = f.get_slot(value, "Tensor.storage")
-        has_no_tape_node = lambda: f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None")
-        f.require(
-            f.or_else(f.is_instance(storage, "ScalarStorage"), lambda: f.and_then(f.is_instance(storage, "Storage"), has_no_tape_node))
-        )
+        f.require(f.or_else(is_known_scalar(f, storage), lambda: has_unrecorded_node(f, storage)))
         return [f.call("only", POINTER, [value])]
 
     (number,) = f.choose(f.is_instance(value, "Tensor"), load_element, lambda: [f.incref(value)])

@@ -14,7 +14,7 @@ from ..object_layout import SIZE_OFFSET, SLICE_START_OFFSET, TUPLE_ITEMS_OFFSET,
 from ..sized_template import MAX_AXES
 from .call_replay import new_view
 from .function_builder import FunctionBuilder
-from .pending_operations import can_evaluate_early, load_computed_slot
+from .pending_operations import can_evaluate_early, has_plain_node, load_computed_slot
 from .python_conversion import compute_tensor_node
 from .scalar_arithmetic import new_known_scalar
 from .spec_table import VIEW_DIMS, find_spec
@@ -37,7 +37,8 @@ class SelectedView(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read a tensor by a key, and to find the element or the view that a basic key selects.
 
-    The functions emitted include `get_item`, `item_at`, `gathered_among_slices`, `place_of_element`, `find_wanted` and `is_basic`.
+    The functions emitted include `get_item`, `select_item`, `item_at`, `gathered_among_slices`, `place_of_element`,
+    `find_wanted` and `is_basic`.
     `objects` is the table of the objects that the code refers to.
     """
     parameters = [("x", POINTER), ("key", POINTER)]
@@ -45,6 +46,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_evaluate_key(FunctionBuilder(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
     _emit_is_basic(FunctionBuilder(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], is_exported=True))
     _emit_gather_among_slices(FunctionBuilder(module, objects, "gathered_among_slices", parameters))
+    _emit_select_item(FunctionBuilder(module, objects, "select_item", parameters))
     _emit_get_item(FunctionBuilder(module, objects, "get_item", parameters))
     _emit_item_at(FunctionBuilder(module, objects, "item_at", parameters))
 
@@ -266,6 +268,21 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
 def _emit_get_item(f: FunctionBuilder) -> None:
     """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline.
 
+    The key may have NumPy's integers and arrays. Otherwise `select_item` does the work.
+    """
+    x, key = f.arguments
+    item = f.call("select_item", POINTER, [x, key])
+    f.return_if(~f.is_null(item), lambda: item)
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    converted_key = f.require_new(f.call("plain_key", POINTER, [key]))
+    item = f.call("select_item", POINTER, [x, converted_key])
+    f.release_held(converted_key)
+    f.emit_return(item)
+
+
+def _emit_select_item(f: FunctionBuilder) -> None:
+    """Emit `select_item(x, key)`: return `x[key]` as a new reference; null to decline.
+
     The result is a view for a basic key. It is a new tensor for an element, and for a list, a mask or index tensors.
     """
     x, key = f.arguments
@@ -357,7 +374,7 @@ def _emit_item_at(f: FunctionBuilder) -> None:
     is_element, element_offset = find_element(f, x, key)
     f.require(is_element)
     storage = f.get_slot(x, "Tensor.storage")
-    f.require(f.is_instance(storage, "Storage"))
+    f.require(has_plain_node(f, storage))
     is_pending = f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer"), "None")
     f.emit_if(is_pending, lambda: require_small(f, f.get_slot(storage, "Storage.node")))
     node = compute_tensor_node(f, x)
@@ -376,7 +393,7 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
     """
     held_references = list(f._held)
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(x, "Tensor.dtype"))
-    f.require(f.is_instance(storage, "Storage"))
+    f.require(has_plain_node(f, storage))
     node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(dtype))

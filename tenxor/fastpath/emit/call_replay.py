@@ -14,8 +14,8 @@ from ..limits import MAX_TUPLE_DEPTH
 from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from .direct_calls import pack_results
 from .function_builder import FunctionBuilder
-from .pending_operations import load_computed_slot, load_shared_read_count, read_operand
-from .python_conversion import load_data_address
+from .pending_operations import has_plain_node, load_computed_slot, load_shared_read_count, read_operand
+from .python_conversion import has_unrecorded_node, is_known_scalar, load_data_address
 from .spec_table import load_nbytes
 from .tape_nodes import MAX_SOURCES, is_tape_recorded
 from .template_cache import find_cached_template, find_operation_entries, get_cache_table
@@ -338,11 +338,11 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
     filled = f.local(I64, f.i64(0))
 
     def read(tensor: Value) -> None:
-        operand = read_operand(f, tensor)
-        f.require(operand.is_node)
+        node, offset = _load_node(f, tensor)
+        f.transfer_held(node, offset)
         item_address = f.address_at(operands, TUPLE_ITEMS_OFFSET).at(filled.load(I64), POINTER)
-        item_address.store(f.incref(operand.node_or_scalar))
-        item_address.at(1, POINTER).store(f.incref(operand.offset))
+        item_address.store(node)
+        item_address.at(1, POINTER).store(offset)
         filled.store(filled.load(I64) + 2)
 
     _for_each_tensor(f, read)
@@ -352,11 +352,26 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
     f.emit_return(result)
 
 
+def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
+    """Emit the node that a tensor reads, new for a known scalar, and the offset. Both are held."""
+
+    def read_node() -> list[Value]:
+        _, node, is_node, offset = read_operand(f, x)
+        f.require(is_node)
+        return [f.incref(node), f.incref(offset)]
+
+    def new_node() -> list[Value]:
+        node = f.call("scalar_node", POINTER, [x])
+        f.decline_if(f.is_null(node))
+        return [node, f.incref(f.load_object("0"))]
+
+    node, offset = f.choose(is_known_scalar(f, f.get_slot(x, "Tensor.storage")), new_node, read_node)
+    return f.hold_owned(node), f.hold_owned(offset)
+
+
 def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value:
     """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held."""
-    _, node, is_node, offset = read_operand(f, x)
-    f.require(is_node)
-    f.hold_borrowed(node), f.hold_borrowed(offset)
+    node, offset = _load_node(f, x)
     operands = f.local(array(POINTER, 2))
     operands.store(node)
     operands.at(1, POINTER).store(offset)
@@ -419,8 +434,7 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
 
     def read(tensor: Value) -> None:
         storage = f.get_slot(tensor, "Tensor.storage")
-        f.require(f.is_instance(storage, "Storage"))
-        f.require(f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None"))
+        f.require(f.or_else(is_known_scalar(f, storage), lambda: has_unrecorded_node(f, storage)))
         array = f.call("to_numpy", POINTER, [tensor])
         f.decline_if(f.is_null(array))
         f.address_at(arrays, TUPLE_ITEMS_OFFSET).at(filled.load(I64), POINTER).store(array)
@@ -514,7 +528,7 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
-    f.require(f.and_then(f.is_instance(storage, "Storage"), lambda: f.is_object(f.get_slot(spec, "Spec.is_contiguous"), "True")))
+    f.require(f.and_then(has_plain_node(f, storage), lambda: f.is_object(f.get_slot(spec, "Spec.is_contiguous"), "True")))
     f.require(f.is_object(offset, "0"))
     node = f.get_slot(storage, "Storage.node")
     recipe, buffer = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.buffer")

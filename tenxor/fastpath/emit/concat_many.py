@@ -8,7 +8,7 @@ from ...tensor.join_by_fastpath import COPY_TABLE_COLUMNS
 from ..object_layout import SIZE_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
 from .pending_operations import load_computed_slot
-from .python_conversion import load_data_address
+from .python_conversion import is_known_scalar, load_data_address
 from .tape_nodes import is_tape_recorded
 
 
@@ -44,17 +44,12 @@ def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
     f.emit_return(f.box_bool(success))
 
 
-def _is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node."""
-    return f.and_then(f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
-
-
 def _emit_is_copyable(f: FunctionBuilder) -> None:
     """Emit `is_there(storage)`: return whether the content of a storage is in memory or a known scalar, and no tape has to record the
     copy.
     """
     (storage,) = f.arguments
-    f.return_if(_is_known_scalar(f, storage), lambda: f.constant(I1, True))
+    f.return_if(is_known_scalar(f, storage), lambda: f.constant(I1, True))
     f.require(f.or_else(f.is_instance(storage, "Storage"), lambda: f.is_instance(storage, "ScalarStorage")))
     node = f.get_slot(storage, "Storage.node")
     f.decline_if(f.is_null(node))
@@ -144,4 +139,4 @@ def _copy_tensor(f: FunctionBuilder, x: Value, to: Value, width: Value, itemsize
         f.for_range(rows, lambda n: f.call("memcpy", POINTER, [to.at(n * stride, I8), source.at(n * width, I8), width]))
         return []
 
-    f.choose(_is_known_scalar(f, storage), store_number, copy_memory)
+    f.choose(is_known_scalar(f, storage), store_number, copy_memory)

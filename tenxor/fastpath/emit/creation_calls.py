@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...codegen.llvm.builder import Module, Value
-from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
-from ...tensor.creation_cache import MAX_CACHE_ENTRIES
+from ...codegen.llvm.types import DOUBLE, I1, I8, I32, I64, POINTER, array
+from ...tensor.creation_cache import LIST_KINDS, MAX_CACHE_ENTRIES
 from ..limits import MAX_SMALL_BLOCK_BYTES
 from ..object_layout import TUPLE_ITEMS_OFFSET, ObjectTable
 from .call_replay import count_arguments, return_keyword_call, spread_arguments
@@ -12,9 +12,11 @@ from .call_signatures import sign_call
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, instantiate_signature
 from .node_evaluation import new_node_in_memory
-from .python_conversion import load_data_address, use_if_bytes
+from .pending_operations import can_evaluate_early
+from .python_conversion import is_known_scalar, load_data_address, use_if_bytes
 from .spec_table import load_nbytes
 
+FLOAT_KIND, BOOLEAN_KIND = LIST_KINDS[float], LIST_KINDS[bool]
 MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fields of the key of a list
 
 
@@ -31,25 +33,19 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_instantiate_creation(FunctionBuilder(module, objects, "created_by_rule", rule_parameters))
     _emit_keyword_creation(FunctionBuilder(module, objects, "keyword_creation", named_call_parameters))
     _emit_new_blank(FunctionBuilder(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
-    _emit_fill_row(
-        FunctionBuilder(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("are_floats", I1)], I1)
-    )
-    _emit_fill_rows(
-        FunctionBuilder(
-            module,
-            objects,
-            "fill",
-            [("list", POINTER), ("to", POINTER), ("rows", I64), ("count", I64), ("are_floats", I1)],
-            I1,
-        )
-    )
+    _emit_load_element(FunctionBuilder(module, objects, "element_number", [("item", POINTER)]))
+    _emit_fill_row(FunctionBuilder(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("kind", I64)], I1))
+    rows_and_kind = [("rows", I64), ("count", I64), ("kind", I64)]
+    _emit_fill_rows(FunctionBuilder(module, objects, "fill", [("list", POINTER), ("to", POINTER), *rows_and_kind], I1))
+    list_parameters = [("list", POINTER), ("table", POINTER)]
+    _emit_tensor_of_kind(FunctionBuilder(module, objects, "list_of_kind", [*list_parameters, *rows_and_kind]))
     _emit_copy_buffer(FunctionBuilder(module, objects, "copy_buffer", [("source", POINTER), ("to", POINTER), ("nbytes", I64)], I1))
     _emit_replay_creation(FunctionBuilder(module, objects, "create_again", called, is_exported=True))
     _emit_python_new_blank(FunctionBuilder(module, objects, "blank", called, is_exported=True))
     _emit_python_from_list(FunctionBuilder(module, objects, "list_again", called, is_exported=True))
     _emit_python_from_array(FunctionBuilder(module, objects, "array_again", called, is_exported=True))
     _emit_cache_blank(FunctionBuilder(module, objects, "cache_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
-    _emit_tensor_from_list(FunctionBuilder(module, objects, "made_of_list", [("list", POINTER), ("table", POINTER)]))
+    _emit_tensor_from_list(FunctionBuilder(module, objects, "made_of_list", list_parameters))
     _emit_tensor_from_numpy(FunctionBuilder(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
     _emit_python_fill(FunctionBuilder(module, objects, "fill_from_list", called, is_exported=True))
     _emit_python_copy(FunctionBuilder(module, objects, "fill_from_buffer", called, is_exported=True))
@@ -170,8 +166,8 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
     """Emit `made_of_list(list, table)`: return a new tensor with the numbers of a list, or of a list of equally long lists; null to
     decline.
 
-    The dtype is float64 or int64 by the first number. Numbers of another type, and no numbers, are declined. The dictionary `table` caches
-    recipe and spec by the sizes.
+    The dtype is float64 if one of the numbers is a float, else int64 or bool. A 0-d tensor with a known number, such as an element of
+    another tensor, is a number, too. Other contents are declined. The dictionary `table` caches recipe and spec by the sizes.
     """
     numbers, table = f.arguments
     size = f.list_length(numbers)
@@ -184,18 +180,49 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
         return [size, count, f.list_item(first_item, f.i64(0))]
 
     rows, count, first_number = f.choose(f.is_instance(first_item, "list"), measure_rows, lambda: [f.i64(0), size, first_item])
-    are_floats = f.is_instance(first_number, "float")
-    f.require(f.or_else(are_floats, lambda: f.is_instance(first_number, "int")))
+    first_number = f.call("element_number", POINTER, [first_number])
+    f.decline_if(f.is_null(first_number))
+    is_float, is_bool = f.is_instance(first_number, "float"), f.is_instance(first_number, "bool type")
+    f.require(is_float | is_bool | f.is_instance(first_number, "int"))
     f.require(f.and_then(rows < MAX_ROWS, lambda: count < MAX_ROWS))
-    key = f.box_integer((((rows << 31) | count) << 1) | are_floats.cast("zext", I64))
+    kind = f.select_value(is_float, f.i64(FLOAT_KIND), f.select_value(is_bool, f.i64(BOOLEAN_KIND), f.i64(LIST_KINDS[int])))
+    tensor = f.call("list_of_kind", POINTER, [numbers, table, rows, count, kind])
+    f.return_if(~f.is_null(tensor), lambda: tensor)
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    f.require(kind.equals(LIST_KINDS[int]))  # a float among integers
+    f.emit_return(f.call("list_of_kind", POINTER, [numbers, table, rows, count, f.i64(FLOAT_KIND)]))
+
+
+def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
+    """Emit `list_of_kind(list, table, rows, count, kind)`: return a tensor of a list of `count` numbers, or of `rows` such lists if `rows`
+    is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length.
+    """
+    numbers, table, rows, count, kind = f.arguments
+    key = f.box_integer((((rows << 31) | count) << 2) | kind)
     (shape,) = f.choose(rows.equals(0), lambda: [_new_size_tuple(f, count)], lambda: [_new_size_tuple(f, rows, count)])
     f.require_new(shape)
-    tensor = _new_cached_blank(f, table, key, f.select_value(are_floats, f.load_object("float64"), f.load_object("int64")), shape)
+    integer_or_bool = f.select_value(kind.equals(BOOLEAN_KIND), f.load_object("bool"), f.load_object("int64"))
+    dtype = f.select_value(kind.equals(FLOAT_KIND), f.load_object("float64"), integer_or_bool)
+    tensor = _new_cached_blank(f, table, key, dtype, shape)
     f.release_held(shape)
     node = f.get_slot(f.get_slot(tensor, "Tensor.storage"), "Storage.node")
-    f.require(f.call("fill", I1, [numbers, load_data_address(f, f.get_slot(node, "Node.buffer")), rows, count, are_floats]))
+    f.require(f.call("fill", I1, [numbers, load_data_address(f, f.get_slot(node, "Node.buffer")), rows, count, kind]))
     f.transfer_held(tensor)
     f.emit_return(tensor)
+
+
+def _emit_load_element(f: FunctionBuilder) -> None:
+    """Emit `element_number(item)`: return the known number of a 0-d tensor of float64, int64 or bool, or any other object itself; null for
+    other tensors, and while a call is recorded. The reference is borrowed, and no Python runs.
+    """
+    (item,) = f.arguments
+    f.return_if(~f.has_type(item, "Tensor"), lambda: item)
+    f.require(f.is_instance(item, "Tensor"))
+    spec, storage = f.get_slot(item, "Tensor.spec"), f.get_slot(item, "Tensor.storage")
+    f.require(f.is_object(spec, "point float64") | f.is_object(spec, "point int64") | f.is_object(spec, "point bool"))
+    f.require(f.and_then(can_evaluate_early(f), lambda: is_known_scalar(f, storage)))
+    f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(item, "Tensor.dtype")))
+    f.emit_return(f.get_slot(storage, "ScalarStorage._number"))
 
 
 def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
@@ -258,31 +285,31 @@ def _emit_cache_blank(f: FunctionBuilder) -> None:
 
 
 def _emit_python_fill(f: FunctionBuilder) -> None:
-    """Emit `fill_from_list(list, buffer, rows, count, are_floats)`, called from Python: write a list of `count` numbers, or of `rows` lists
-    of them if `rows` > 0, into the memory of a `Buffer`.
+    """Emit `fill_from_list(list, buffer, rows, count, kind)`, called from Python: write a list of `count` numbers, or of `rows` lists of
+    them if `rows` > 0, into the memory of a `Buffer`.
 
-    Numbers are written as float64 if `are_floats`, else as int64. Return whether every number has the type and every list the length; if
-    not, some may be written.
+    Return whether every number has a value of the kind `kind`, one of `LIST_KINDS`, and every list the length; if not, some may be written.
     """
     numbers, buffer, *boxed_numbers = _load_arguments(f, 5)
-    rows, count, are_floats = (f.unbox_integer(x) for x in boxed_numbers)
-    success = f.call("fill", I1, [numbers, load_data_address(f, buffer), rows, count, are_floats.differs(0)])
+    rows, count, kind = (f.unbox_integer(x) for x in boxed_numbers)
+    success = f.call("fill", I1, [numbers, load_data_address(f, buffer), rows, count, kind])
     f.emit_return(f.box_bool(success))
 
 
 def _emit_fill_rows(f: FunctionBuilder) -> None:
-    """Emit `fill(list, to, rows, count, are_floats)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
+    """Emit `fill(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
     true, or false for other contents.
 
     `rows` is 0 for a flat list. See `fill_line` for the numbers.
     """
-    numbers, to, rows, count, are_floats = f.arguments
-    f.return_if(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, are_floats]))
+    numbers, to, rows, count, kind = f.arguments
+    f.return_if(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, kind]))
     f.require(f.is_instance(numbers, "list"))
+    row_bytes = count * f.select_value(kind.equals(BOOLEAN_KIND), f.i64(1), f.i64(8))
 
     def fill_row(k: Value) -> None:
         line = f.list_item(numbers, k)
-        f.require(f.call("fill_line", I1, [line, to.at(k * count, I64), count, are_floats]))
+        f.require(f.call("fill_line", I1, [line, to.at(k * row_bytes, I8), count, kind]))
 
     f.require(f.list_length(numbers).equals(rows))
     f.for_range(rows, fill_row)
@@ -290,29 +317,42 @@ def _emit_fill_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_row(f: FunctionBuilder) -> None:
-    """Emit `fill_line(list, to, count, are_floats)`: write a list of `count` Python floats, or integers of 64 bits, to the address `to`.
-    Return true, or false for other contents.
+    """Emit `fill_line(list, to, count, kind)`: write a list of `count` numbers of a kind in `LIST_KINDS` to the address `to`. Return true,
+    or false for other contents.
 
-    Numbers are written as float64 if `are_floats`, else as int64. No Python code runs.
+    Floats may be given as integers of 64 bits. No Python code runs.
     """
-    numbers, to, count, are_floats = f.arguments
+    numbers, to, count, kind = f.arguments
     f.require(f.is_instance(numbers, "list"))
     f.require(f.list_length(numbers).equals(count))
 
-    def store_float(k: Value) -> None:
-        x = f.list_item(numbers, k)
-        f.require(f.is_instance(x, "float"))
-        to.at(k, DOUBLE).store(f.call("PyFloat_AsDouble", DOUBLE, [x]))
+    def load_number(k: Value) -> Value:
+        number = f.call("element_number", POINTER, [f.list_item(numbers, k)])
+        f.decline_if(f.is_null(number))
+        return number
 
-    def store_integer(k: Value) -> None:
-        x = f.list_item(numbers, k)
+    def unbox_integer(x: Value) -> Value:
         f.require(f.is_instance(x, "int"))
         value, fits = f.unbox_checked(x)
         f.require(fits)
-        to.at(k, I64).store(value)
+        return value
 
-    f.emit_if(are_floats, lambda: f.for_range(count, store_float))
-    f.emit_if(~are_floats, lambda: f.for_range(count, store_integer))
+    def store_float(k: Value) -> None:
+        x = load_number(k)
+        load_float = lambda: [f.call("PyFloat_AsDouble", DOUBLE, [x])]
+        convert_integer = lambda: [unbox_integer(x).cast("sitofp", DOUBLE)]
+        to.at(k, DOUBLE).store(f.choose(f.is_instance(x, "float"), load_float, convert_integer)[0])
+
+    def store_integer(k: Value) -> None:
+        to.at(k, I64).store(unbox_integer(load_number(k)))
+
+    def store_boolean(k: Value) -> None:
+        x = load_number(k)
+        f.require(f.is_instance(x, "bool type"))
+        to.at(k, I8).store(f.is_object(x, "True").cast("zext", I8))
+
+    for number_kind, store in ((float, store_float), (int, store_integer), (bool, store_boolean)):
+        f.emit_if(kind.equals(LIST_KINDS[number_kind]), lambda store=store: f.for_range(count, store))  # type: ignore[misc]
     f.emit_return(f.constant(I1, True))
 
 

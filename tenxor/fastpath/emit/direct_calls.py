@@ -16,7 +16,7 @@ from ..strided_copy import COPY_DESCRIPTOR_BYTES, SOURCE_INDEX_OFFSET, SOURCE_ST
 from .function_builder import FunctionBuilder
 from .kernel_launch import emit_kernel_call
 from .pending_operations import load_computed_slot
-from .python_conversion import compute_tensor_node, load_data_address
+from .python_conversion import compute_tensor_node, has_unrecorded_node, is_known_scalar, load_data_address
 
 MAX_HELD_OPERANDS = 4  # operands of a program, at most
 FUNCTION_BY_OPCODE = {
@@ -99,8 +99,7 @@ def collect_operands(
 
     def read(tensor: Value) -> None:
         storage = f.get_slot(tensor, "Tensor.storage")
-        f.require(f.is_instance(storage, "Storage"))
-        f.require(f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None"))
+        f.require(f.or_else(is_known_scalar(f, storage), lambda: has_unrecorded_node(f, storage)))
         size = f.unbox_integer(f.get_slot(f.get_slot(tensor, "Tensor.dtype"), "DType.itemsize"))
         start, node = f.unbox_integer(load_computed_slot(f, tensor, "offset")) * size, compute_tensor_node(f, tensor)
         k = filled.load(I64)

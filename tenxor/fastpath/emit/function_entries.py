@@ -1,5 +1,7 @@
-"""Emitters of the code called in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table, or a
-replayed call.
+"""Emitters of the code called in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table, a replayed
+call, or a conversion.
+
+A call whose last argument is `out`, by name, is the call without it, and an assignment.
 """
 
 from __future__ import annotations
@@ -7,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...codegen.llvm.builder import Module, Value
-from ...codegen.llvm.types import I1, I64, POINTER
-from ..object_layout import ObjectTable
+from ...codegen.llvm.types import I1, I64, POINTER, array
+from ..object_layout import SIZE_OFFSET, ObjectTable
 from ..vectorcall_switch import get_entry_symbol
 from .function_builder import FunctionBuilder
+from .pending_operations import compute_specs
+from .python_conversion import is_known_scalar
 
 _ARGUMENT_COUNT_MASK = (1 << 63) - 1  # the mask of the argument count: the highest bit is PY_VECTORCALL_ARGUMENTS_OFFSET
 FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
@@ -18,6 +22,9 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`."""
+    out_parameters = [("function", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
+    _emit_write_into_out(FunctionBuilder(module, objects, "written_into", out_parameters))
+    _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "stored_tensor_of", [("value", POINTER)]))
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, fast_path in _EMITTERS_BY_KIND.items():
         _emit_function_entry(FunctionBuilder(module, objects, get_entry_symbol(name), called, is_exported=True), fast_path)
@@ -32,11 +39,74 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
     AttributeError instead of the call of Python.
     """
     function, args, flags, names = f.arguments
-    result = fast_path(f, f.get_slot(function, "PatchableFunction.routine_argument"), args, flags & _ARGUMENT_COUNT_MASK, names)
+    count = flags & _ARGUMENT_COUNT_MASK
+    result = fast_path(f, f.get_slot(function, "PatchableFunction.routine_argument"), args, count, names)
     f.return_if(~f.is_null(result), lambda: result)
+    written_out = f.choose(f.is_null(names), lambda: [names], lambda: [f.call("written_into", POINTER, [function, args, count, names])])[0]
+    f.return_if(~f.is_null(written_out), lambda: written_out)
     f.propagate_error()
-    f.for_range(flags & _ARGUMENT_COUNT_MASK, lambda k: f.raise_if_uninitialized(args.at(k, POINTER).load(POINTER)))
+    f.for_range(count, lambda k: f.raise_if_uninitialized(args.at(k, POINTER).load(POINTER)))
     f.emit_return(f.call("PyObject_Vectorcall", POINTER, [f.get_slot(function, "PatchableFunction.func"), args, flags, names]))
+
+
+def _emit_write_into_out(f: FunctionBuilder) -> None:
+    """Emit `written_into(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
+    result over this argument, and return the latter.
+
+    Return null, before anything is written, unless the result is a tensor with the dtype and the shape of `out`. `args` is the address of
+    `count` positional arguments and of values for the keywords in the tuple `names`.
+    """
+    function, args, count, names = f.arguments
+    name_count = f.load_word(names, SIZE_OFFSET)
+    f.require(f.and_then(name_count > 0, lambda: f.is_object(f.tuple_item(names, name_count - 1), "'out'")))
+    out = args.at(count + name_count - 1, POINTER).load(POINTER)
+    f.require(f.is_instance(out, "Tensor"))
+    other_names = f.require_new(f.call("PyTuple_GetSlice", POINTER, [names, f.i64(0), name_count - 1]))
+    result = f.require_new(f.call("PyObject_Vectorcall", POINTER, [function, args, count, other_names]))
+    f.require(f.is_instance(result, "Tensor"))
+    compute_specs(f, result, out)
+    spec, out_spec = f.get_slot(result, "Tensor.spec"), f.get_slot(out, "Tensor.spec")
+
+    def has_shape() -> Value:
+        has_dtype = f.get_slot(spec, "Spec.dtype").equals(f.get_slot(out_spec, "Spec.dtype"))
+        shapes = [f.get_slot(s, "Spec.shape") for s in (spec, out_spec)]
+        return f.and_then(has_dtype, lambda: f.call("are_alike", I1, shapes))
+
+    f.require(f.or_else(spec.equals(out_spec), has_shape))
+    call_arguments = f.local(array(POINTER, 2))
+    call_arguments.store(f.load_object("..."))
+    call_arguments.at(1, POINTER).store(result)
+    done = f.require_new(f.call("Tensor.__setitem__", POINTER, [out, call_arguments, f.i64(2)]))
+    f.release_held(result, other_names, done)
+    f.emit_return(f.incref(out))
+
+
+def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
+    """Emit `stored_tensor_of(value)`: return the tensor `tensor_of(value)`, with a node in memory for a known scalar; null without one."""
+    (value,) = f.arguments
+    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    is_scalar = is_known_scalar(f, f.get_slot(tensor, "Tensor.storage"))
+    (node,) = f.choose(is_scalar, lambda: [f.call("scalar_node", POINTER, [tensor])], lambda: [f.null()])
+    f.decline_if(is_scalar & f.is_null(node))
+    f.transfer_held(tensor)
+    f.return_if(f.is_null(node), lambda: tensor)
+    spec = f.incref(f.get_slot(tensor, "Tensor.spec"))
+    f.decref(tensor)
+    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+
+
+def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Value) -> Value:
+    """Emit the conversion of the only argument at `args` to a tensor. A tensor is returned as it is. Return null for other values.
+
+    `count` and `names` are as in `_apply_unary`.
+    """
+
+    def call() -> Value:
+        value = args.load(POINTER)
+        convert = lambda: [f.call("stored_tensor_of", POINTER, [value])]
+        return f.choose(f.is_instance(value, "Tensor"), lambda: [f.incref(value)], convert)[0]
+
+    return _call_if_positional(f, 1, count, names, call)
 
 
 def _call_if_positional(f: FunctionBuilder, expected_count: int, count: Value, names: Value, call: Callable[[], Value]) -> Value:
@@ -60,16 +130,14 @@ def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names
 def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
     """Emit the operation `op` on the two operands at `args`. Return the result, mostly pending; null to decline.
 
-    One operand may be a Python number. If it is the first, the second must be a tensor. `count` and `names` are as in `_apply_unary`.
+    One operand must be a tensor. `count` and `names` are as in `_apply_unary`.
     """
 
     def call() -> Value:
         x, y = args.load(POINTER), args.at(1, POINTER).load(POINTER)
-        kind = f.type_of(x)
-        is_number = f.or_else(f.is_object(kind, "float"), lambda: f.is_object(kind, "int"))
         apply_in_order = lambda: [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
         apply_reflected = lambda: [f.call("binary", POINTER, [y, x, op, f.constant(I1, True)])]
-        return f.choose(is_number, apply_reflected, apply_in_order)[0]
+        return f.choose(f.has_type(x, "Tensor"), apply_in_order, apply_reflected)[0]
 
     return _call_if_positional(f, 2, count, names, call)
 
@@ -100,4 +168,5 @@ _EMITTERS_BY_KIND: dict[str, FastPathEmitter] = {
     "binary": _apply_binary,
     "ternary": _apply_ternary,
     "again": _replay_call,
+    "convert": _convert,
 }

@@ -33,6 +33,7 @@ from . import (
     instantiate_templates,
     kernel_launch,
     node_evaluation,
+    numpy_values,
     pending_operations,
     plan_steps,
     python_conversion,
@@ -52,6 +53,8 @@ from . import (
 )
 from .assignment import decline_if_shared
 from .function_builder import FunctionBuilder
+from .pending_operations import is_number, is_operand
+from .python_conversion import has_unrecorded_node, is_known_scalar
 from .scalar_arithmetic import compute_known_scalars
 
 _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
@@ -132,7 +135,8 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
 
 
 def _emit_power(f: FunctionBuilder) -> Value:
-    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans; otherwise a recorded call is replayed.
+    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans, and an exponent other than a Python number the
+    operation `pow`; otherwise a recorded call is replayed.
 
     Return the result, or null to leave the call to the fallback.
     """
@@ -140,13 +144,18 @@ def _emit_power(f: FunctionBuilder) -> Value:
     is_square = f.and_then(
         f.is_object(y, "2"), lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: ~f.is_object(f.get_slot(x, "Tensor.dtype"), "bool"))
     )
-    (square,) = f.choose(is_square, lambda: [f.call("unary", POINTER, [x, f.load_object("op square")])], lambda: [f.null()])
+    apply_power = lambda: [f.call("binary", POINTER, [x, y, f.load_object("op pow"), f.constant(I1, False)])]
+    (power,) = f.choose(
+        is_square,
+        lambda: [f.call("unary", POINTER, [x, f.load_object("op square")])],
+        lambda: f.choose(is_number(f, y), lambda: [f.null()], apply_power),
+    )
 
     def replay_call() -> list[Value]:
         f.emit_if(~f.is_null(f.call("PyErr_Occurred", POINTER, [])), f.propagate_error)
         return [_make_replay("__pow__", CallingConvention.ONE_ARGUMENT)(f)]
 
-    return f.choose(f.is_null(square), replay_call, lambda: [square])[0]
+    return f.choose(f.is_null(power), replay_call, lambda: [power])[0]
 
 
 def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
@@ -157,14 +166,20 @@ def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, otherwise the
-    replay of a recorded call.
+    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype, also given as a type, a new tensor with the same
+    node, otherwise the replay of a recorded call.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, args, count, names = f.arguments
         replay_call = lambda: [_make_replay(name, CallingConvention.WITH_KEYWORDS)(f)]
-        is_own = lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: args.load(POINTER).equals(f.get_slot(x, "Tensor.dtype")))
+
+        def is_own() -> Value:
+            dtype = args.load(POINTER)
+            find_dtype = lambda: [f.look_up(f.load_object("dtype of type"), dtype)]
+            dtype = f.choose(f.is_instance(dtype, "type"), find_dtype, lambda: [dtype])[0]
+            return f.and_then(f.is_instance(x, "Tensor"), lambda: dtype.equals(f.get_slot(x, "Tensor.dtype")))
+
         plain = f.and_then(count.equals(1), lambda: f.and_then(f.is_null(names), is_own))
         return f.choose(plain, lambda: _share_copy_or(f, replay_call), replay_call)[0]
 
@@ -296,7 +311,7 @@ def _emit_ufunc(f: FunctionBuilder) -> None:
     """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
 
     `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for another method than
-    `"__call__"`, and for inputs other than tensors, floats and ints.
+    `"__call__"`, and for inputs other than tensors, numbers, and NumPy's arrays and scalars.
     """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
@@ -306,7 +321,20 @@ def _emit_ufunc(f: FunctionBuilder) -> None:
     counterpart = f.look_up(f.load_object("ufuncs"), args.load(POINTER))
     f.decline_if(f.is_null(counterpart))
     inputs = args.at(2, POINTER)
-    f.for_range(count - 2, lambda k: f.require(slot_functions.is_exact_operand(f, inputs.at(k, POINTER).load(POINTER))))
+
+    def has_known_dtype(x: Value) -> Value:
+        dtype = f.require_new(f.call("PyObject_GetAttr", POINTER, [x, f.load_object("'dtype'")]))
+        is_known = ~f.is_null(f.look_up(f.load_object("of NumPy"), dtype))
+        f.release_held(dtype)
+        return is_known
+
+    def require_operand(k: Value) -> None:
+        x = inputs.at(k, POINTER).load(POINTER)
+        is_array = lambda: f.and_then(f.has_type(x, "ndarray"), lambda: has_known_dtype(x))
+        is_of_numpy = lambda: f.or_else(~f.is_null(f.look_up(f.load_object("dtype of type"), f.type_of(x))), is_array)
+        f.require(f.or_else(is_operand(f, x), is_of_numpy))
+
+    f.for_range(count - 2, require_operand)
     f.hold_borrowed(counterpart)
     result = f.require_new(f.call("PyObject_Vectorcall", POINTER, [counterpart, inputs, count - 2, f.null()]))
     f.release_held(counterpart)
@@ -327,6 +355,7 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
     **{name: _make_copy(name) for name in ("copy", "clone")},
     **{name: _make_cast(name) for name in ("astype", "to")},
     **{"__bool__": _make_forwarding("truth"), "__float__": _make_forwarding("as_float"), "__int__": _make_forwarding("as_int")},
+    "__index__": _make_forwarding("as_index"),
     **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterated")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _make_two_argument("set_item"),
@@ -386,6 +415,7 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
         concat_few,
         concat_many,
         creation_calls,
+        numpy_values,
     )
     for emitter in (*making, *computing, python_conversion, *in_place, call_replay, *writing):
         emitter.emit_functions(llvm_module, object_table)
@@ -495,8 +525,7 @@ def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Valu
     spec = f.get_slot(x, "Tensor.spec")
     f.require(f.get_slot(result, "Tensor.spec").equals(spec))
     result_storage = f.get_slot(result, "Tensor.storage")
-    has_none = lambda: f.is_object(f.get_slot(f.get_slot(result_storage, "Storage.node"), "Node.tape_node"), "None")
-    f.require(f.or_else(f.is_instance(result_storage, "ScalarStorage"), has_none))
+    f.require(f.or_else(is_known_scalar(f, result_storage), lambda: has_unrecorded_node(f, result_storage)))
     f.require(f.get_slot(spec, "Spec.shape").equals(f.load_object("()")))
     f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
     number = f.require_new(f.call("only", POINTER, [result]))

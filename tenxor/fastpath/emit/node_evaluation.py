@@ -6,9 +6,12 @@ where the sum has the order of the fused kernel. A launch record tells how to ru
 
 from __future__ import annotations
 
+from math import prod
+
 from ...codegen.llvm.builder import Module, Value, select
 from ...codegen.llvm.types import I1, I64, POINTER, VOID
 from ...graph.node import MAX_STANDALONE_BYTES
+from ...graph.reduction_limits import MIN_CONTRACTION_SIZES
 from ...target import SinglePass
 from ..limits import MAX_SMALL_BLOCK_BYTES
 from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
@@ -142,23 +145,33 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
 def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
 
-    `unfused_plans.has_fused_order` is the test in Python, which finds more reductions in order.
+    `unfused_plans.has_fused_order` is the test in Python, which finds some more products in order. The order of a plain reduction of few
+    results belongs to the reduction. A contraction has its own order, and needs operands that different loops read.
     """
+    recipe = f.get_slot(node, "Node.recipe")
+
+    def is_order_free() -> Value:
+        ranks = f.look_up(f.load_object("order-free ranks"), f.get_slot(recipe, "Recipe.op"))
+        rank = f.unbox_integer(f.get_slot(f.tuple_item(f.get_slot(recipe, "Recipe.dtypes"), 0), "DType.rank"))
+        has_rank = lambda: (f.unbox_integer(ranks).logical_shift_right(rank) & 1).differs(0)
+        return f.and_then(~f.is_null(ranks), has_rank)
 
     def require_in_order() -> None:
         reads = select_read_node(f, node)
         sources = f.get_slot(reads, "Node.sources")
+        may_be_contraction = reads.differs(node) | (load_element_count(f, node) >= prod(MIN_CONTRACTION_SIZES[:2]))
         _get_visit_counter(f).store(f.i64(0))
 
         def check_source(k: Value) -> None:
             source = f.tuple_item(sources, k)
             order = f.call("order_of", I64, [source])
-            f.decline_if(order.equals(OTHER_ORDER))
+            f.decline_if(order.equals(OTHER_ORDER) & may_be_contraction)
             f.emit_if(order.equals(ANY_ORDER), lambda: f.require(is_read_from_memory(f, source, reads)))
 
         f.for_range(f.load_word(sources, SIZE_OFFSET), check_source)
 
-    f.emit_if(~f.is_instance(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "Op"), require_in_order)
+    is_ordered = f.and_then(f.is_instance(f.get_slot(recipe, "Recipe.op"), "Reduction"), lambda: ~is_order_free())
+    f.emit_if(is_ordered, require_in_order)
 
 
 def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> None:

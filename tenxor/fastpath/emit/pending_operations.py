@@ -117,18 +117,23 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
         f.decline_if(f.is_object(key, "None"))
         return [key, number, f.constant(I1, False), f.load_object("0")]
 
+    return Operand(*f.choose(has_node_content(f, storage), a_node, a_number))
+
+
+def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether a storage holds a node. An element storage may hold a scalar instead."""
+    return f.or_else(has_plain_node(f, storage), lambda: f.is_instance(storage, "LeafStorage"))
+
+
+def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether a storage that is no leaf of derivatives holds a node."""
+
     def was_a_number() -> Value:
         """Emit a test for a `ScalarStorage` whose scalar was already replaced by a node."""
         is_element = f.is_instance(storage, "ScalarStorage")
         return f.and_then(is_element, lambda: f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
 
-    has_node = f.or_else(has_node_content(f, storage), was_a_number)
-    return Operand(*f.choose(has_node, a_node, a_number))
-
-
-def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test for a storage of a class that always holds a node. A `ScalarStorage` may hold a scalar instead."""
-    return f.or_else(f.is_instance(storage, "Storage"), lambda: f.is_instance(storage, "LeafStorage"))
+    return f.or_else(f.is_instance(storage, "Storage"), was_a_number)
 
 
 def find_template(
@@ -177,12 +182,13 @@ def find_or_instantiate(
 
 
 def _emit_unary(f: FunctionBuilder) -> None:
-    """Emit `unary(x, op)`: return the result of the operation `op` on the tensor `x`, as a new reference; null to leave the call to the
-    fallback.
+    """Emit `unary(x, op)`: return the result of the operation `op` on `x`, a tensor or a value for `tensor_of`, as a new reference; null to
+    leave the call to the fallback.
 
     The result is mostly pending (`given`). Only `abs` or `negative` of a scalar, known or in memory, gives a known scalar at once.
     """
     x, op = f.arguments
+    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("unary", POINTER, [tensor, op])))
     f.require(f.is_instance(x, "Tensor"))
     key, node_or_scalar, is_node, offset = read_operand(f, x)
     f.hold_borrowed(node_or_scalar)
@@ -202,11 +208,17 @@ def _emit_binary(f: FunctionBuilder) -> None:
     """Emit `binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference; null to
     leave the call to the fallback.
 
-    `y` is a tensor or a number. With `comes_last`, `y` must be a number, and is the first operand. The result is mostly pending (`given`).
-    Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
+    `y` is a tensor, a number or a value for `tensor_of`. With `comes_last`, `y` is the first operand. The result is mostly pending
+    (`given`). Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
+
+    def apply_to_tensor(tensor: Value) -> Value:
+        operands = select(comes_last, tensor, x), select(comes_last, x, tensor)
+        return f.call("binary", POINTER, [*operands, op, f.constant(I1, False)])
+
+    f.return_if(~is_operand(f, y), lambda: _call_with_tensor(f, y, apply_to_tensor))
     f.decline_if(f.and_then(comes_last, lambda: f.has_type(y, "Tensor")))
     compute_specs(f, x, y)
     key, node_or_scalar, is_node, offset = x_operand = read_operand(f, x)
@@ -236,6 +248,16 @@ def _emit_binary(f: FunctionBuilder) -> None:
     first_offset, second_offset = select(comes_last, y_operand.offset, offset), select(comes_last, offset, y_operand.offset)
     are_zeros = f.and_then(f.is_object(first_offset, "0"), lambda: f.is_object(second_offset, "0"))
     f.emit_return(new_result(f, recipe, sources, _new_offsets(f, are_zeros, "(0, 0)", first_offset, second_offset), spec))
+
+
+def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], Value]) -> Value:
+    """Emit the code of `call` for the tensor `tensor_of(value)`, and return the result. The emitted function returns null for a value
+    without a tensor.
+    """
+    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    result = call(tensor)
+    f.release_held(tensor)
+    return result
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
@@ -304,16 +326,28 @@ def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
 
 
-def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
-    """Emit the reading of the second operand of an operation: a tensor, or a Python float or int. Return the operand.
+def is_number(f: FunctionBuilder, x: Value) -> Value:
+    """Emit a test whether `x` is a Python number, of no subclass."""
+    kind = f.type_of(x)
+    return f.or_else(
+        f.is_object(kind, "float") | f.is_object(kind, "int"), lambda: f.is_object(kind, "bool type") | f.is_object(kind, "complex")
+    )
 
-    The emitted function declines other objects, for example a bool, and the cases of `read_operand`.
+
+def is_operand(f: FunctionBuilder, x: Value) -> Value:
+    """Emit a test whether `x` is a tensor or a Python number, of no subclass."""
+    return f.or_else(f.has_type(x, "Tensor"), lambda: is_number(f, x))
+
+
+def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
+    """Emit the reading of the second operand of an operation: a tensor, or a Python number. Return the operand.
+
+    The emitted function declines other objects, and the cases of `read_operand`.
     """
-    kind = f.type_of(y)
 
     def number() -> list[Value]:
-        f.require(f.or_else(f.is_object(kind, "int"), lambda: f.is_object(kind, "float")))
-        return [kind, y, f.constant(I1, False), f.load_object("0")]
+        f.require(is_number(f, y))
+        return [f.type_of(y), y, f.constant(I1, False), f.load_object("0")]
 
     return Operand(*f.choose(f.is_instance(y, "Tensor"), lambda: list(read_operand(f, y)), number))
 
@@ -321,16 +355,28 @@ def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
 def _emit_apply_operation(f: FunctionBuilder) -> None:
     """Emit `applied(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
 
-    `operands` is the address of `count` tensors or numbers. The result is a new reference, mostly pending (`given`); null to leave the call
-    to the fallback.
+    `operands` is the address of `count` tensors, numbers or values for `tensor_of`. The result is a new reference, mostly pending
+    (`given`); null to leave the call to the fallback.
     """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
-    compute_specs(f, x)
 
     def load(k: Value) -> Value:
         return operands.at(k, POINTER).load(POINTER)
 
+    def convert_operand(k: Value) -> Value:
+        y = load(k)
+        return f.choose(is_operand(f, y), lambda: [f.incref(y)], lambda: [f.call("tensor_of", POINTER, [y])])[0]
+
+    def apply_to_tensors() -> Value:
+        tensors = f.build_tuple(count, convert_operand)
+        result = f.call("applied", POINTER, [op, x, f.address_at(tensors, TUPLE_ITEMS_OFFSET), count])
+        f.release_held(tensors)
+        return result
+
+    are_operands = f.fold_range(count, f.constant(I1, True), lambda k, are_operands: are_operands & is_operand(f, load(k)))
+    f.return_if(~are_operands, apply_to_tensors)
+    compute_specs(f, x)
     f.for_range(count, lambda k: compute_specs(f, load(k)))
     keys = f.build_tuple(count, lambda k: f.incref(read_second_operand(f, load(k)).key))
     x_operand = read_operand(f, x)

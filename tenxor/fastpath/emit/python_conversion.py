@@ -10,7 +10,7 @@ from ...dtypes import boolean, float32, float64, int8, int16, int32, int64, uint
 from ..limits import MAX_SMALL_BLOCK_BYTES
 from ..object_layout import SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
-from .pending_operations import load_computed_slot
+from .pending_operations import has_plain_node, load_computed_slot
 from .spec_table import load_nbytes
 from .tape_nodes import is_valueless
 
@@ -38,6 +38,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_truth(FunctionBuilder(module, objects, "truth", [("x", POINTER)]))
     for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
         _emit_convert(FunctionBuilder(module, objects, name, [("x", POINTER)]), convert, kind)
+    _emit_as_index(FunctionBuilder(module, objects, "as_index", [("x", POINTER)]))
 
 
 def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
@@ -88,29 +89,51 @@ def _emit_load_number(f: FunctionBuilder) -> None:
     f.decline()
 
 
+def is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node."""
+    return f.and_then(f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
+
+
+def has_unrecorded_node(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether a storage holds a node without a tape node."""
+    has_none = lambda: f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None")
+    return f.and_then(has_plain_node(f, storage), has_none)
+
+
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`).
+    """Emit the evaluation of the node of a tensor's storage, or a new node for a known scalar. Return the node, which is held (see
+    `FunctionBuilder.hold_borrowed`).
 
     The emitted function returns null or 0 if the storage is not exactly a `Storage`, or if the node has another dtype than the tensor, or
     no value. It also does so if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a
     pending tensor, and the fallback then evaluates the whole tensor.
     """
-    storage = f.get_slot(x, "Tensor.storage")
-    f.require(f.is_instance(storage, "Storage"))
-    node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
-    f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
-    is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
-    # The fallback raises an error with advice
-    f.decline_if(f.and_then(is_pending, lambda: is_valueless(f, f.get_slot(node, "Node.tape_node"))))
-    is_computed = f.call("computed_alone", I1, [node])
+    storage, held = f.get_slot(x, "Tensor.storage"), list(f._held)
 
-    def compute_by_plan() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        f.decline_if(f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "op positive"))
-        f.require(f.call("computed_whole", I1, [node]))
+    def load_scalar() -> list[Value]:
+        node = f.call("scalar_node", POINTER, [x])
+        f.decline_if(f.is_null(node))
+        return [node]
 
-    f.emit_if(~is_computed, compute_by_plan)
-    return node
+    def compute_node() -> list[Value]:
+        f.require(has_plain_node(f, storage))
+        node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
+        f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
+        is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
+        # The fallback raises an error with advice
+        f.decline_if(f.and_then(is_pending, lambda: is_valueless(f, f.get_slot(node, "Node.tape_node"))))
+        is_computed = f.call("computed_alone", I1, [node])
+
+        def compute_by_plan() -> None:
+            f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+            f.decline_if(f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "op positive"))
+            f.require(f.call("computed_whole", I1, [node]))
+
+        f.emit_if(~is_computed, compute_by_plan)
+        f._held[:] = held
+        return [node]
+
+    return f.hold_owned(f.choose(is_known_scalar(f, storage), load_scalar, compute_node)[0])
 
 
 def _emit_realize(f: FunctionBuilder) -> None:
@@ -118,10 +141,7 @@ def _emit_realize(f: FunctionBuilder) -> None:
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
-    is_known = f.and_then(
-        f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None")
-    )
-    f.return_if(is_known, lambda: f.incref(x))
+    f.return_if(is_known_scalar(f, storage), lambda: f.incref(x))
     node = compute_tensor_node(f, x)
     f.transfer_held(node)
     f.decref(node)
@@ -142,12 +162,11 @@ def _emit_load_only_element(f: FunctionBuilder) -> None:
 
     def load_known_scalar() -> Value:
         number = f.get_slot(storage, "ScalarStorage._number")
-        f.decline_if(f.is_object(number, "None"))
         f.decline_if(f.is_object(f.get_slot(spec, "Spec.dtype"), "bfloat16"))
         f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
         return f.incref(number)
 
-    f.return_if(f.is_instance(storage, "ScalarStorage"), load_known_scalar)
+    f.return_if(is_known_scalar(f, storage), load_known_scalar)
     dtype = f.get_slot(spec, "Spec.dtype")
     position = f.unbox_integer(offset)
     node = compute_tensor_node(f, x)
@@ -289,3 +308,14 @@ def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
     result = f.call(convert, POINTER, [number])
     f.decref(number)
     f.emit_return(result)
+
+
+def _emit_as_index(f: FunctionBuilder) -> None:
+    """Emit `as_index(x)`: return the number of a 0-d tensor of integers as a Python integer; null for other tensors."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    f.require(f.is_object(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), "()"))
+    number = f.require_new(f.call("only", POINTER, [x]))
+    f.require(f.is_instance(number, "int"))
+    f.transfer_held(number)
+    f.emit_return(number)

@@ -32,8 +32,8 @@ from .deferred_selection import can_defer
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, new_template
 from .node_evaluation import new_node_in_memory
-from .pending_operations import compute_specs, find_template
-from .python_conversion import load_data_address
+from .pending_operations import can_evaluate_early, compute_specs, find_template, has_plain_node
+from .python_conversion import is_known_scalar, load_data_address
 from .spec_table import find_spec, load_nbytes, new_dims, store_dense_strides
 from .template_cache import find_cached_template, get_cache_table
 
@@ -70,6 +70,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_selected", [*word_parameters, ("bits", I64)], I1), towards)
     _emit_find_rows_template(FunctionBuilder(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
     _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("rest", POINTER), ("number", POINTER)], I1))
+    _emit_new_scalar_node(FunctionBuilder(module, objects, "scalar_node", [("x", POINTER)]))
     _emit_compute_content(FunctionBuilder(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
     _emit_select(FunctionBuilder(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
     _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
@@ -383,15 +384,35 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
     f.emit_return(f.constant(I1, True))
 
 
+def _emit_new_scalar_node(f: FunctionBuilder) -> None:
+    """Emit `scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor; null for other tensors, and while a call is
+    recorded.
+    """
+    (x,) = f.arguments
+    storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
+    f.require(f.and_then(is_known_scalar(f, storage), lambda: f.get_slot(storage, "ScalarStorage._dtype").equals(dtype)))
+    f.require(can_evaluate_early(f))
+    recipe = find_data_recipe(f, f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
+    buffer = f.require_new(f.call("new_buffer", POINTER, [recipe]))
+    number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run
+    f.require(f.call("put_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
+    node = new_node_in_memory(f, recipe, buffer)
+    f.decref(recipe)
+    f.transfer_held(node)
+    f.emit_return(node)
+
+
 def _emit_compute_content(f: FunctionBuilder) -> None:
-    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference.
+    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference. For a known scalar,
+    return a new node in memory.
 
     The function returns null for a node of another dtype than `x`, or with a tape node. If the fast path cannot evaluate the node, Python
     code does if `is_needed`; otherwise the function returns null.
     """
     x, is_needed = f.arguments
     storage = f.get_slot(x, "Tensor.storage")
-    f.require(f.is_instance(storage, "Storage"))
+    f.return_if(is_known_scalar(f, storage), lambda: f.call("scalar_node", POINTER, [x]))
+    f.require(has_plain_node(f, storage))
     node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))

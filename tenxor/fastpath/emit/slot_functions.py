@@ -56,13 +56,6 @@ def _call_method(f: FunctionBuilder, method: str, *arguments: Value) -> Value:
     return f.call(f"Tensor.{method}", POINTER, list(arguments))
 
 
-def is_exact_operand(f: FunctionBuilder, y: Value) -> Value:
-    """Emit a test whether the type of `y` is exactly Tensor, float or int, and no subclass."""
-    kind = f.type_of(y)
-    is_number = lambda: f.or_else(f.is_object(kind, "float"), lambda: f.is_object(kind, "int"))
-    return f.or_else(f.has_type(y, "Tensor"), is_number)
-
-
 def _emit_getitem(f: FunctionBuilder) -> None:
     """Emit the slot function of `x[key]`."""
     x, key = f.arguments
@@ -134,8 +127,7 @@ def _emit_compare(f: FunctionBuilder) -> None:
     `COMPARISON_METHODS`.
     """
     x, y, comparison = f.arguments
-    plain = f.and_then(f.has_type(x, "Tensor"), lambda: is_exact_operand(f, y))
-    f.return_if(~plain, lambda: _call_original(f, "slot_compared"))
+    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_original(f, "slot_compared"))
     for k, name in enumerate(COMPARISON_METHODS):
         f.return_if(comparison.equals(k), lambda name=name: _call_method(f, f"__{name}__", x, y))  # type: ignore[misc]
     f.emit_return(_call_original(f, "slot_compared"))
@@ -144,7 +136,7 @@ def _emit_compare(f: FunctionBuilder) -> None:
 def _emit_in_place(f: FunctionBuilder, name: str) -> None:
     """Emit the slot function of an in-place operator, like `x += y`."""
     x, y = f.arguments
-    f.return_if(f.and_then(f.has_type(x, "Tensor"), lambda: is_exact_operand(f, y)), lambda: _call_method(f, f"__{name}__", x, y))
+    f.return_if(f.has_type(x, "Tensor"), lambda: _call_method(f, f"__{name}__", x, y))
     f.emit_return(_call_original(f, f"slot_{name}"))
 
 
