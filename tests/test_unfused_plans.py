@@ -17,7 +17,7 @@ from tenxor.runtime.graph_signature import GraphSignature, capture_in_python
 from tenxor.runtime.plan_execution import Plan
 from tenxor.runtime.planner import make_plan
 from tenxor.runtime.realize import get_plan
-from tenxor.runtime.unfused_plans import list_pieces, make_unfused_plan
+from tenxor.runtime.unfused_plans import _renumber, list_pieces, make_unfused_plan
 from tests.fuzz.same_bits import choosing_fusion
 
 RNG = np.random.default_rng(5)
@@ -227,3 +227,13 @@ def test_temporary_results_of_an_unfused_graph_die_after_their_last_reader() -> 
     with disabled(), choosing_fusion(lambda: False):
         y.realize()
     assert tx.memory().peak - before < 8 * x.nbytes
+
+
+@pytest.mark.parametrize(("make", "count"), [(lambda t: t + t.flip(0), 0), (lambda t: t * t, 1), (lambda t: t + 1, 1)])
+def test_operand_donates_memory_only_if_all_its_reads_allow_it(make: Callable[[tx.Tensor], tx.Tensor], count: int) -> None:
+    with disabled():
+        t = tx.arange(1 << 20).realize()
+        (piece,) = list_pieces(capture_in_python([make(t).node]))
+        (step,) = make_plan(piece.capture()).steps
+        assert step.donor_candidates
+        assert len(_renumber(step, piece.slots, piece).donor_candidates) == count

@@ -240,7 +240,8 @@ def _renumber(step: PlanStep, slots: Sequence[int], piece: Piece) -> PlanStep:
         new_step.overwritten_slot = slots[step.overwritten_slot]
     if step.reinterpreted_slot is not None:
         new_step.reinterpreted_slot = slots[step.reinterpreted_slot]
-    new_step.donor_candidates = tuple([slots[k] for k in step.donor_candidates])
+    other_reads = {slots[k] for k in step.input_slots.difference(step.donor_candidates)}  # a node may have a stand-in for each read
+    new_step.donor_candidates = tuple(dict.fromkeys([slots[k] for k in step.donor_candidates if slots[k] not in other_reads]))
     new_step.input_slots = {slots[k] for k in step.input_slots}
     return new_step
 

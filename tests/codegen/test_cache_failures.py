@@ -148,7 +148,7 @@ assert tx.compile_counts()[0] == before + 1
 def test_process_that_cannot_open_files_computes(system: str, tmp_path: Path) -> None:
     if system != "from folders":
         pytest.skip("it opens nothing by a path either")
-    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache"), "TENXOR_FAST_PATH": "0"}
     python("-c", LIMITED, env=environment)
 
 
@@ -201,7 +201,7 @@ with PrivateDir(path) as folder:
 def test_open_folder_works_after_a_fork(system: str, tmp_path: Path) -> None:
     if system != "from folders":
         pytest.skip("nothing is open")
-    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache"), "TENXOR_FAST_PATH": "0"}
     python("-c", FORKED, env=environment)
 
 
@@ -222,7 +222,7 @@ for k in range(300):
 
 def test_concurrent_writes_of_one_entry_stay_intact(tmp_path: Path) -> None:
     """Each process always reads an intact entry."""
-    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache"), "TENXOR_FAST_PATH": "0"}
     command = [sys.executable, "-c", CONCURRENT_WRITES, str(private_dirs.HAS_DIR_FD_CALLS)]
     processes = [subprocess.Popen([*command, letter], env=environment, stdin=subprocess.PIPE) for letter in "xyz"]
     for process in processes:

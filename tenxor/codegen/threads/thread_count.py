@@ -39,10 +39,18 @@ def _choose_default_count() -> int:
     omp_setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if omp_setting.isdecimal() and int(omp_setting) > 0:
         return min(int(omp_setting), max_threads())
+    return 1 if _is_started_by_multiprocessing() else count_cpus()
+
+
+def _is_started_by_multiprocessing() -> bool:
+    """Return whether `multiprocessing` started this process. The answer is right also while the process imports the main module."""
     # `multiprocessing` is loaded in the processes that it starts. In other processes it may be missing, or half initialized during an
     # import by user code.
-    parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
-    return count_cpus() if parent is None or parent() is None else 1
+    process = sys.modules.get("multiprocessing.process")
+    parent, current = (getattr(process, name, None) for name in ("parent_process", "current_process"))
+    if parent is None or current is None:
+        return False
+    return parent() is not None or getattr(current(), "_inheriting", False)
 
 
 _count = 0  # the number of threads; 0 until this process has determined it
