@@ -304,7 +304,7 @@ class UnknownAttribute(TenxorError, AttributeError):
 
 
 class NotCompiled(Exception):
-    """Raised for a plan that would take long to make, while the graph can be computed operation by operation, and for unavailable code.
+    """Raised for a kernel without available code.
 
     Users never see it: the caller computes the result another way, or waits for the compilation.
     """
