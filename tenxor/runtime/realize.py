@@ -183,11 +183,6 @@ def _try_to_defer(key: object, signature: GraphSignature) -> None:
         raise NotCompiled("a plan")
 
 
-def has_cached_plan(key: object) -> bool:
-    """Return whether the cache has a plan for `key`, the key of a signature."""
-    return _cached_plan(key) is not None
-
-
 def _cached_plan(key: object) -> Plan | None:
     """Return the cached plan for `key`, the key of a signature; None on a miss, and for a plan made for another number of threads."""
     plan = _look_up_plan(key)
