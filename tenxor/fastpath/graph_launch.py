@@ -55,7 +55,7 @@ MAX_RESULT_BYTES = 1 << 23  # bytes of a result: for a larger one the time to fi
 MAX_KERNELS = 128  # kernels in a record, at some 400 bytes each
 MAX_NODES = 256  # nodes of a graph, including nodes added by the plan
 MAX_GRAPH_RECORDS = 1 << 11
-REQUESTS_OF_ONE_RESULT = 2  # by generated code, and by Python after the generated code declined
+MIN_REQUESTS = 16  # requests before the record of a large graph is built, which takes as long as so many runs of the plan by Python
 STORED, INLINED, INLINED_EXPENSIVE, DONOR = range(4)  # roles of node entries
 
 graph_records: dict[bytes, bytes] = {}  # launch records of graphs, by key
@@ -87,18 +87,14 @@ def store_graph_record(root: Node) -> None:
     """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
 
     Do nothing if another thread holds the lock for computing, or while the graph is computed operation by operation (`NotCompiled`). A
-    graph without a size-generic signature gets a record with the second result: a record takes longer to build than a plan to run, and
-    these sizes may never come again.
+    graph without a size-generic signature gets a record after `MIN_REQUESTS` requests: these sizes may never come again.
     """
     if not try_acquire(compute_lock):
         return
     try:
         signature = capture_signature([root])
         key_hash = hash(signature.key)
-        if (
-            request_counts[key_hash] < REQUESTS_OF_ONE_RESULT
-            and get_size_generic_functions().compute_graph_signature(graph_records, root) is None
-        ):
+        if request_counts[key_hash] < MIN_REQUESTS and get_size_generic_functions().compute_graph_signature(graph_records, root) is None:
             if len(request_counts) >= MAX_GRAPH_RECORDS:
                 request_counts.clear()
             request_counts[key_hash] += 1
