@@ -34,7 +34,7 @@ from ..runtime.generic_plans import find_with_symbolic_dims
 from ..runtime.graph_signature import GraphSignature, capture_signature
 from ..runtime.kernel_call import SingleKernelCall
 from ..runtime.plan_execution import Plan, PlanStep
-from ..runtime.realize import compute_lock, get_plan, has_cached_plan
+from ..runtime.realize import compute_lock, get_plan
 from ..runtime.unfused_plans import find_reordered_ids
 from ..symbolic.symint import IntOrSymInt
 from ..target import Target
@@ -58,17 +58,19 @@ MAX_RESULT_BYTES = 1 << 23  # bytes of a result: for a larger one the time to fi
 MAX_KERNELS = 128  # kernels in a record, at some 400 bytes each
 MAX_NODES = 256  # nodes of a graph, including nodes added by the plan
 MAX_GRAPH_RECORDS = 1 << 11
+MIN_REQUESTS = 16  # requests before the record of a large graph is built, which takes as long as so many runs of the plan by Python
 STORED, INLINED, INLINED_EXPENSIVE, DONOR = range(4)  # roles of node entries
 
 graph_records: dict[bytes, bytes] = {}  # launch records of graphs, by key
 update_records: dict[bytes, bytes] = {}  # launch records of updates, by key
+request_counts: Counter[int] = Counter()  # requests for launch records of large graphs, by the hash of the signature key
 plans_in_use: set[Plan] = set()  # the plans whose kernels the records use
 
 
 def drop_graph_records() -> None:
     """Drop the launch records of graphs and updates, and the kernels held only by them."""
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
-        for cache in (plans_in_use, graph_records, update_records):
+        for cache in (plans_in_use, graph_records, update_records, request_counts):
             cache.clear()
 
 
@@ -88,14 +90,18 @@ def store_graph_record(root: Node) -> None:
     """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
 
     The record is empty if the graph cannot be run by a record. Do nothing if another thread holds the lock for computing, or if nodes of
-    the graph were computed meanwhile. A graph without a size-generic signature gets a record at the second request: a record takes longer
-    to build than a plan to run, and these sizes may never come again.
+    the graph were computed meanwhile. A graph without a size-generic signature gets a record after `MIN_REQUESTS` requests: these sizes
+    may never come again.
     """
     if not try_acquire(compute_lock):
         return
     try:
         signature = capture_signature([root])
-        if not has_cached_plan(signature.key) and get_size_generic_functions().compute_graph_signature(graph_records, root) is None:
+        key_hash = hash(signature.key)
+        if request_counts[key_hash] < MIN_REQUESTS and get_size_generic_functions().compute_graph_signature(graph_records, root) is None:
+            if len(request_counts) >= MAX_GRAPH_RECORDS:
+                request_counts.clear()
+            request_counts[key_hash] += 1
             return
         plan = get_plan(signature, may_defer=True)
         with disable_tape():

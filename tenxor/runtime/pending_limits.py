@@ -38,9 +38,8 @@ def cap_graph_size(node: Node) -> None:
     """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
     The part consists of the nearest nodes below `node` with no more memory than their operands, so memory use does not grow. The fast path
-    cuts at operands, too, so the graphs of a program are the same with and without it. The whole graph is computed if the fast path can,
-    or if no part makes the graph short enough. If the exact count of nodes is small enough, only the counts are corrected. A node of a
-    traced function has no value, so its graph may have any length.
+    cuts at operands, too, so a program makes equal graphs with and without the fast path. The whole graph is computed if the fast path
+    can, or if no part makes the graph short enough. The graph of a traced node may have any length, as the node has no value.
     """
     if node.is_traced:
         return
@@ -55,7 +54,7 @@ def cap_graph_size(node: Node) -> None:
 
 def count_pending(*roots: Node) -> int:
     """Return the number of pending nodes in the graph of `roots`, pending nodes, and set the `graph_node_count` and `oldest_serial` of
-    each as if they had just been made.
+    each as for new nodes.
 
     `graph_node_count` bounds the number of pending nodes below a node, and limits the size of graphs. The bound is too large where a
     shared node was counted twice, or a part of the graph was computed meanwhile. After this function, new nodes on top count exactly.

@@ -162,11 +162,6 @@ def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
     return plan, 0
 
 
-def has_cached_plan(key: object) -> bool:
-    """Return whether the cache has a plan for `key`, the key of a signature."""
-    return _cached_plan(key) is not None
-
-
 def _cached_plan(key: object) -> Plan | None:
     """Return the cached plan for `key`, the key of a signature; None on a miss, and for a plan made for another number of threads."""
     plan = _look_up_plan(key)
