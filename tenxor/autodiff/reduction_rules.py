@@ -343,9 +343,10 @@ def _to_operation(e: Expr | None, name: str, dtype: DType) -> DerivativeOp | Non
 
 
 def _apply(partial: DerivativeOp | None, operands: Sequence[NodeView], shape: Shape, dtype: DType) -> NodeView:
-    """Return the operation `partial` on the operands in `partial.reads`, in `dtype`; zeros of `shape` if `partial` is None.
+    """Return `partial`, a partial derivative as an elementwise operation, on those of `operands` that it reads, as a view of a new node.
 
-    `partial.reads` holds indices of `operands`.
+    `partial.reads` holds indices of `operands`, which all have `shape`. The result has the dtype `dtype`, whatever dtypes the operands
+    have. If `partial` is None, the result is zeros of `shape` and `dtype`.
     """
     if partial is None:
         return full_view(0.0, shape, dtype)

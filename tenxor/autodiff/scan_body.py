@@ -120,11 +120,10 @@ class ScanBody(NamedTuple):
 
 
 def make_distinct_root(view: NodeView, distinct_from: Iterable[Node]) -> Node:
-    """Return a pending node with the content of `view`, distinct from the nodes `distinct_from`, so that the content gets a separate
-    buffer.
+    """Return a pending node with the content of `view`, so that the content gets a buffer of its own.
 
-    The result is `view.to_node()` if this node is pending, traced, and no placeholder or reinterpretation. Otherwise the result is a
-    pending copy.
+    The result is the node `view.to_node()` if it is not in `distinct_from`, is pending, depends on an argument of the traced function, and
+    is no placeholder or reinterpretation of other bytes. Otherwise the result is a pending copy.
     """
     node = view.to_node()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.is_traced and node not in distinct_from:

@@ -142,10 +142,11 @@ def count_real_floats(operands: Sequence[Tensor]) -> int:
 
 
 def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """Return `call_result`, the result of a recorded function, as a tuple of tensors.
+    """Return `call_result`, the result of a recorded function, as a tuple of tensors if a replay can make it from `results`; else None.
 
-    `results` are the tensors that NumPy computed, as reported. Return None unless tensor k is item k of `results` or a view of every
-    element of the item, and not in a transient layout.
+    `results` are the tensors that NumPy computed, in the order in which the function reported them (`note_report`). `call_result` must be a
+    tuple of as many tensors, or the single tensor. Tensor k must have the storage, the dtype and the number of elements of `results[k]`.
+    Its layout must have strides, without offset tables, and must not be transient (`is_transient`).
     """
     result_tensors = call_result if isinstance(call_result, tuple) else (call_result,)
     if len(result_tensors) != len(results):

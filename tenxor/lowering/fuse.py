@@ -175,8 +175,9 @@ def _unfuse_nested(kernels: Sequence[Node], nested_kernels: Set[Node]) -> set[No
 def _list_other_reductions(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     """Return the reductions to store so that a kernel can end with the contraction `products[-1]`: every reduction but this contraction.
 
-    `reductions` are the inlined reductions of the kernel, and `products` the contractions among them. Return an empty set if more
-    reductions than contractions would be stored, or if a stored reduction needs the result of `products[-1]`.
+    `reductions` are the inlined reductions of the kernel, and `products` the contractions among them. Return an empty set, for no such
+    choice, if `products` is empty, if more than `len(products)` reductions would be stored, or if one of them needs the result of
+    `products[-1]`.
     """
     if not products or len(reductions) > len(products) + 1:
         return set()

@@ -496,9 +496,10 @@ def _emit_python_sign_graph(f: FunctionBuilder) -> None:
 
 
 def _new_dims_tuple(f: FunctionBuilder) -> Value:
-    """Emit the creation of a tuple of the dims. Return the tuple, which is held (see `FunctionBuilder.hold_owned`).
+    """Emit the creation of a tuple of the dims of the signature written last, as Python integers. Return the tuple, which is held.
 
-    The dims are copied first, as Python code may run and write another signature.
+    The dims are copied to a local array first: allocation may start the collector, which may run Python code that writes another
+    signature. The emitted function returns null or 0 if memory runs out.
     """
     count_address, numbers = get_dim_addresses(f)
     count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))

@@ -87,10 +87,14 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe with these attributes, as a new reference.
+    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, as a new reference.
 
-    The result is contiguous. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A new recipe
-    goes into the cache `_fast_path_recipes` of `graph/spec.py` alone. A full cache is cleared first, with every result cache."""
+    The recipe is looked up in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, or made and cached there. The
+    recipe is not interned: an equal recipe made in Python is another object. `through` is a tuple: the spec of each source or None, then
+    the spec through which the result is written, or None. `keeps_order` becomes the attribute of a new recipe (`Recipe.keeps_order`). It
+    must follow from the other arguments. A full cache is cleared first, with the result templates of all specs. Return null if the recipe
+    cannot be made.
+    """
     recipes = f.load_object("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])

@@ -225,11 +225,10 @@ AddressOrder = Callable[[Value, Value], tuple[Value, Value]]  # the pair (writte
 
 
 def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Callable[[Value, Value], object]], object]) -> None:
-    """Emit `emit_loop` once for each row width in `COPY_TYPE_BY_ROW_BYTES` and once for other widths; `width` chooses one of them at run
-    time.
+    """Emit a copy loop for each row width in `COPY_TYPE_BY_ROW_BYTES`, and one for all other widths. `width` selects the loop at run time.
 
-    After each loop, the emitted function returns true. `emit_loop` gets a function `copy(to, source)` that copies a row of `width` bytes
-    between two addresses.
+    `emit_loop(copy)` emits one loop. Its argument `copy(to, source)` emits the copy of a row of `width` bytes between two addresses: a load
+    and a store, or `memcpy` for other widths. After the loop the emitted function returns true, for success.
     """
 
     def emit_copies(copy: Callable[[Value, Value], object]) -> Value:
