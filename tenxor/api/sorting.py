@@ -221,8 +221,8 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
         key_tensors = [asarray(key) for key in keys]
     except TypeError as error:
         raise ArgumentError(
-            f"lexsort: keys is {describe_value(keys)}; it must be a sequence of tensors, numbers or nested lists of numbers, or a tensor with"
-            f" at least 1 axis ({getattr(error, 'fact', error)})"
+            f"lexsort: keys is {describe_value(keys)}; it must be a sequence of tensors, numbers or nested lists of numbers, or a tensor"
+            f" with at least 1 axis ({getattr(error, 'fact', error)})"
         ) from None
     if not key_tensors:
         raise ArgumentError("lexsort: give at least one key to sort by")

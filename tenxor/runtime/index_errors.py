@@ -48,8 +48,8 @@ def build_value_error(node: Node, compute: Callable[[Node], None]) -> IndexOutOf
                 if bad_index is not None:
                     return build_index_error(pending_node.op.name, bad_index, axis, size)
     raise AssertionError(
-        "a kernel reported an index out of range or a negative exponent, but the operands have none; this is a bug of Tenxor, unless another"
-        " thread changed shared memory"
+        "a kernel reported an index out of range or a negative exponent, but the operands have none; this is a bug of Tenxor, unless"
+        " another thread changed shared memory"
     )
 
 

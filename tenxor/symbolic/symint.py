@@ -165,7 +165,8 @@ class FloatBySymInt:
 
     def _reject(self, *_: object) -> Any:
         raise TypeError(
-            "a float divided by a symbolic size is only an argument of a kernel; it cannot be compared or converted, which would need a guard"
+            "a float divided by a symbolic size is only an argument of a kernel; it cannot be compared or converted, which would need"
+            " a guard"
         )
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = __float__ = _reject
