@@ -34,7 +34,8 @@ def reduce_where(
     """Return the reduction of `x` over `axis` by the method `op`, of the elements where `where` is true, and of `initial`, unless None.
 
     "sum" and "prod" of integers drop the fraction of `initial` first, as NumPy does. `keepdims` and, for "sum" and "prod", `dtype` are the
-    arguments of the method. The result is written into `out`, if given, and is then `out` itself. Raise ArgumentError if `where` is given, but the reduction has neither an identity nor `initial`.
+    arguments of the method. The result is written into `out`, if given, and is then `out` itself. Raise ArgumentError if `where` is given,
+    but the reduction has neither an identity nor `initial`.
     """
     x = asarray(x)
     keep = check_flag("keepdims", keepdims)
