@@ -200,9 +200,9 @@ def use_tape_mode(value: bool | None = True) -> Iterator[None]:
 
 
 def disable_tape() -> AbstractContextManager[None]:
-    """Return a context in which the nodes that this thread makes are constants for derivatives: they get no tape node.
+    """Return a context in which new nodes of the calling thread are constants for derivatives, without tape nodes.
 
-    A node that reads an argument of a traced function (`vmap`, `scan`) gets the entry `TRACED_CONSTANT` instead. Contexts may be nested.
+    A node that reads an argument of a traced function (`vmap`, `scan`) gets the entry `TRACED_CONSTANT`. Contexts may be nested.
     """
     return use_tape_mode(False)
 

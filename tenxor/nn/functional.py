@@ -218,10 +218,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """
     channels = input.shape[min(input.ndim - 1, 1)] if input.ndim else 1
     if weight.ndim > 1 or weight.size not in (1, channels):
-        raise ShapeError(
-            f"prelu: weight has shape {weight.shape} for an input of shape {input.shape}; it must be (), (1,), or ({channels},) with"
-            " an element for each channel"
-        )
+        raise ShapeError(f"prelu: weight has shape {weight.shape} and input {input.shape}; weight must be (), (1,) or ({channels},)")
     check_dtypes("prelu", input, {"weight": weight}, name="input")
     slopes = weight.reshape((-1, *(1,) * max(input.ndim - 2, 0))) if weight.size > 1 else weight.reshape(())
     return _op["where"](input > 0, input, input * slopes)

@@ -372,9 +372,9 @@ class SizeTrace:
         return (atom, -(constant // factor), MAX_INT64, None) if factor > 0 else (atom, MIN_INT64, constant // -factor, None)
 
     def format_guard(self, line: Condition | Bounds) -> str:
-        """Return the guard `line` as a Python expression that is true if the guard holds, such as "2 <= n0 <= 7" or "n0*n1 == 42".
+        """Return the guard `line` as a Python expression, true if the guard holds, such as "2 <= n0 <= 7" or "n0*n1 == 42".
 
-        The names are those in `atom_names`: `n0`, `n1`, ... for the inputs, and `q` and `r` for the results of divisions. `format_function`
+        Atoms are named as in `atom_names`: `n0`, `n1`, ... are the inputs, and `q` and `r` the results of divisions. `format_function`
         writes the expression into a function.
         """
         if isinstance(line, Bounds):

@@ -353,7 +353,11 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
 
 
 def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value:
-    """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held."""
+    """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held.
+
+    The emitted function returns null or 0 if `x` is a known scalar, if `read_operand` declines it, or if a step fails (with an error set if
+    memory runs out).
+    """
     _, node, is_node, offset = read_operand(f, x)
     f.require(is_node)
     f.hold_borrowed(node), f.hold_borrowed(offset)

@@ -199,7 +199,8 @@ def _replace_operand(f: FunctionBuilder, contiguous_spec: Value, order: Value, s
     """Emit the replacement of node `k` of the list `order` on whole tensors. Return the new node, the spec through which it is read, and
     the offset, a Python integer.
 
-    The new node is item `k` of the list `spread`; `contiguous_spec` is the spec of a whole result. The three references are new.
+    The new node is item `k` of the list `spread`; `contiguous_spec` is the spec of a whole result. The three references are new. The
+    emitted function returns null or 0 if Python code has evaluated node `k` meanwhile.
     """
     node = f.list_item(order, k)
     f.require(_is_pending(f, node))  # Python code may have run and evaluated the node
@@ -308,7 +309,8 @@ def _new_pending_node(
     `FunctionBuilder.hold_owned`).
 
     `result_types` is the shape, dtype and operand dtypes of the operation, and `contiguous_spec` the spec of the result. `operands` is the
-    tuples of sources, of specs (the target's spec last) and of offsets; their held references are consumed.
+    tuples of sources, of specs (the target's spec last) and of offsets; their held references are consumed. The emitted function returns
+    null or 0 if the recipe or the node cannot be made.
     """
     shape, dtype, dtypes = result_types
     sources, through, offsets = operands

@@ -297,7 +297,7 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
 def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
     """Emit `read_selected(packed_rows, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in
-    `bits`; return true.
+    `bits`; always return true.
 
     The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `packed_rows` are `along` bytes apart. At least
     one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
@@ -334,7 +334,7 @@ def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
 
 
 def _emit_find_rows_template(f: FunctionBuilder) -> None:
-    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference.
+    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference, or null if none can be made.
 
     For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
     `cache_rows_template` builds it, or the fallback in Python does.
@@ -452,7 +452,9 @@ def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: V
 
 
 def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
-    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held."""
+    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held. The emitted
+    function returns null or 0 if `content` gives no node, as for a key on the autograd tape.
+    """
     is_list = f.is_instance(key, "list")
     return f.require_new(
         f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0]
@@ -461,7 +463,7 @@ def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value
 
 def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
     """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is held
-    (see `FunctionBuilder.hold_borrowed`).
+    (see `FunctionBuilder.hold_borrowed`). The emitted function returns null or 0 if memory runs out.
 
     `descriptor` is the address of the copy descriptor.
     """

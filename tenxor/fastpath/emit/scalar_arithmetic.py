@@ -184,7 +184,7 @@ def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spe
 
 def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
     """Emit the operation called `name` on two doubles `a` and `b`. Return a new tensor of spec `spec`, or of spec `of_truth` for a
-    comparison.
+    comparison. The emitted function returns null or 0 if memory runs out.
     """
     if name in _COMPARISON_PREDICATES:
         return _new_boolean(f, a.compare(_COMPARISON_PREDICATES[name][0], b), of_truth)
