@@ -200,7 +200,7 @@ def use_tape_mode(value: bool | None = True) -> Iterator[None]:
 
 
 def disable_tape() -> AbstractContextManager[None]:
-    """Return a context in which new nodes of the calling thread are constants for derivatives, without tape nodes.
+    """Return a context: new nodes of the calling thread are constants for derivatives, without tape nodes.
 
     A node that reads an argument of a traced function (`vmap`, `scan`) gets the entry `TRACED_CONSTANT`. Contexts may be nested.
     """
