@@ -90,8 +90,8 @@ def _emit_find_recipe(f: FunctionBuilder) -> None:
     """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, as a new reference.
 
     The recipe is cached in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, which must follow from the others.
-    The recipe is not interned. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A full cache
-    is cleared first, with the result templates of all specs. Return null if the recipe cannot be made."""
+    The recipe is not interned. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A full
+    cache is cleared first, with the result templates of all specs. Return null if the recipe cannot be made."""
     recipes = f.load_object("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])
