@@ -531,7 +531,7 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
 def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> Value:
     """Emit the creation of a tensor on `storage`, with the spec `spec` and the offset `offset`, a Python integer, in elements. Return the
     tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the references to the spec and the offset; if held, they
-    are held no more.
+    are held no more. The emitted function exits early if memory runs out.
     """
     f.hold_borrowed(storage)
     return f.new_instance("Tensor", storage=storage, spec=spec, dtype=f.incref(f.get_slot(spec, "Spec.dtype")), offset=offset)

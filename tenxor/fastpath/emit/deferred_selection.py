@@ -171,7 +171,7 @@ def _emit_compute_over(f: FunctionBuilder) -> None:
     """Emit `computed_over(node, reads, may_ask)`: run the pending update `node` in the memory that it overwrites; return whether it ran.
 
     The old content, source 0 of the update, must be in memory and have exactly `reads` references, all from the update. If `may_ask`,
-    Python makes a missing launch record.
+    Python makes a missing launch record. False without an error means that a condition fails, or that Python has to run the update.
     """
     node, reads, may_ask = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))

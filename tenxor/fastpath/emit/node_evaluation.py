@@ -445,7 +445,7 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
     """Emit the creation of a node in memory with the recipe `recipe`. The node takes over the reference to `buffer`.
 
-    Return the node, which is held (see `FunctionBuilder.hold_owned`).
+    Return the node, which is held (see `FunctionBuilder.hold_owned`). The emitted function exits early if memory runs out.
     """
     number = f.box_integer(f.call("next_node", I64, []))
     node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)

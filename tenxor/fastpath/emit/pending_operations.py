@@ -239,7 +239,7 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit the tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. Return the tuple, which is held."""
+    """Emit the tuple of `offsets`, or the object `zeros` if `are_zeros` holds, or an early exit without memory. Return the tuple, held."""
     held = list(f._held)
 
     def build_tuple() -> list[Value]:
@@ -386,7 +386,7 @@ def require_in_range(f: FunctionBuilder, integer: Value, template: Value, varian
 def make_source(f: FunctionBuilder, node_or_scalar: Value, is_node: Value, dtype: Value) -> Value:
     """Emit a source of a recipe: the node `node_or_scalar` itself, or a `Scalar` of `dtype` with that number. Return the source.
 
-    The source takes the place of `node_or_scalar` among the held references.
+    The source takes the place of `node_or_scalar` among the held references. The emitted function exits early if memory runs out.
     """
     f.transfer_held(node_or_scalar)
     held = list(f._held)

@@ -58,7 +58,7 @@ def _emit_filter_pending(f: FunctionBuilder) -> None:
 
 def _emit_find_owned(f: FunctionBuilder) -> None:
     """Emit `held_by_others(nodes, numbers, reads)`, called from Python: return the `numbers` of nodes that are referenced from elsewhere,
-    as a new list.
+    as a new list. Raise MemoryError if memory runs out.
 
     Node `nodes[numbers[k]]` has `reads[k]` references from recipes and one from the list `nodes`. More references come from elsewhere.
     """

@@ -178,7 +178,8 @@ def _emit_count_selected(f: FunctionBuilder) -> None:
 
 
 def _emit_select_rows(f: FunctionBuilder) -> None:
-    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that a key selects; 0 if an index is out of range.
+    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that a key selects; 0 if an index is out of range, if a
+    list has an item that is no integer, or for a dtype that is no index dtype.
 
     `key` is a tensor or a list; `node` holds the elements of a tensor. `frame` is the copy descriptor. For indices the function writes the
     byte offsets of the rows to the address `row_offsets`.

@@ -63,7 +63,8 @@ def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes
 def new_known_scalar(f: FunctionBuilder, scalar: Value, spec: Value) -> Value:
     """Emit a new tensor of one known scalar, the Python number `scalar`. Return the tensor, not held.
 
-    `scalar` is a held reference, which the tensor takes over. `spec` must have one element.
+    `scalar` is a held reference, which the tensor takes over. `spec` must have one element. The emitted function exits early if memory runs
+    out.
     """
     dtype = f.get_slot(spec, "Spec.dtype")
     storage = f.new_instance("ScalarStorage", _number=scalar, _dtype=f.incref(dtype))

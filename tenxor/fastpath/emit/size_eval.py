@@ -108,8 +108,8 @@ def _get_atom_count_address(cursor: Value) -> Value:
 def _emit_evaluate(f: FunctionBuilder) -> None:
     """Emit `work_out(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of results.
 
-    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails or a
-    value overflows; then `results` may be written in part.
+    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails, a
+    value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be written in part.
     """
     program, numbers, results = f.arguments
     cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MAX_ATOMS))
