@@ -28,7 +28,7 @@ class Join:
         self.kind = self.name = "join"
         self.layouts, self.rule = layouts, JOIN_RULE
 
-    def resized(self, symbolic_sizes: SymbolicSizes) -> Join:
+    def with_symbolic_sizes(self, symbolic_sizes: SymbolicSizes) -> Join:
         """Return this operation for layouts with symbolic sizes: each number but 0 and 1 becomes its size in `symbolic_sizes`."""
         return Join(tuple(map(symbolic_sizes.symbolize_layout, self.layouts)))
 
