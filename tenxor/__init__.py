@@ -141,7 +141,7 @@ else:
         "api.gather_functions": "argwhere gather index_select isin nonzero take take_along_axis take_along_dim",
         "api.unique_values": "mode unique_all unique_counts unique_inverse unique_values",
         "api.sorting": "argsort lexsort sort topk",
-        "api.grids": "diag geomspace gradient logspace meshgrid",
+        "api.grids": "diag geomspace gradient logspace meshgrid tril triu",
         "api.block_stacking": ("array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"),
         "api.reduction_functions": (
             "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max mean min prod std sum var"

@@ -146,7 +146,7 @@ POSITIONAL = "sort:1 argsort:1 searchsorted:2 linalg.qr:1 linalg.svd:1 fft.fftsh
 
 
 @pytest.mark.parametrize("case", POSITIONAL.split())
-def test_argument_is_positional_where_numpy_takes_it_so(case: str) -> None:
+def test_arguments_that_numpy_takes_by_position_can_be_given_by_position(case: str) -> None:
     """An argument that is keyword-only in the standard may be positional where NumPy programs write it so."""
     name, _, first = case.partition(":")
     where, _, name = name.rpartition(".")

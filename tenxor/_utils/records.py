@@ -84,7 +84,9 @@ else:
     def _make(cls, values: Iterable[Any]) -> Any:
         record = tuple.__new__(cls, values)
         if len(record) != len(cls._fields):
-            raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {len(record)} values were given")
+            raise TypeError(
+                f"{cls.__name__} got {len(record)} values; it must get {len(cls._fields)}, one for each of {', '.join(cls._fields)}"
+            )
         return record
 
     def _replace(self, /, **kwargs: Any) -> Any:

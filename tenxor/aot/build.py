@@ -82,7 +82,7 @@ def build_bundles(
             for k, (title, tensors) in enumerate(all_sections, 1):
                 for tensor in tensors():
                     plans.add(tensor)
-                    forget_pending_refs()  # memory pressure would compute it, by kernels for another processor
+                    forget_pending_refs()  # else memory pressure would run kernels for another processor
                 if report:
                     seconds = time.monotonic() - begin
                     report(f"{level.name}: {k} of {len(all_sections)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")

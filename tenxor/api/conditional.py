@@ -170,7 +170,7 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
         raise DTypeError(f"putmask: writes into a tensor, not {type(x).__name__}")
     mask_tensor = asarray(mask)
     if mask_tensor.shape != x.shape:
-        raise ShapeError(f"putmask: the mask has shape {mask_tensor.shape}, the tensor {x.shape}; they must be equal")
+        raise ShapeError(f"putmask: mask has shape {mask_tensor.shape}, and x {x.shape}; they must be equal")
     if x.size:
         x[...] = Tensor._compute(
             OPS["where"],

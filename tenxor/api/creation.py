@@ -28,7 +28,7 @@ from ..dtypes import (
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, NotShared, ShapeError
 from ..graph.node import EMPTY, POSITION, Node, Scalar
-from ..graph.spec import P, memoized_call
+from ..graph.spec import P
 from ..layout.coords import is_symbolic, validate_int
 from ..ops import OPS
 from ..tensor import Tensor
@@ -52,8 +52,6 @@ __all__ = [
     "ones",
     "ones_like",
     "tensor",
-    "tril",
-    "triu",
     "zeros",
     "zeros_like",
 ]
@@ -585,35 +583,13 @@ def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike 
     n_cols = n_rows if n_cols is None else n_cols
     n_rows, n_cols = normalize_shape("eye", (n_rows, n_cols))
     rows, columns = make_flat_indices((n_rows,)), make_flat_indices((n_cols,))
-    is_diagonal: Tensor = columns == rows.expand_dims(1) + _clamp_diagonal("eye", k, n_rows, n_cols)
+    is_diagonal: Tensor = columns == rows.expand_dims(1) + clamp_diagonal("eye", k, n_rows, n_cols)
     return is_diagonal.astype(dtype_of(DEFAULT_FLOAT if dtype is None else dtype))
 
 
-def _clamp_diagonal(op: str, k: int, rows: int, columns: int) -> int:
+def clamp_diagonal(op: str, k: int, rows: int, columns: int) -> int:
     """Return the number `k` of a diagonal of a matrix (0: main diagonal, above 0: to the right), limited to just outside of the matrix.
 
     `rows` and `columns` are the sizes of the matrix. Raise ArgumentError, beginning with `op`, if `k` is no integer.
     """
     return max(-rows - 1, min(validate_int(op, "k", k), columns + 1))
-
-
-def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
-    """Return the matrices `x` with zeros where `keep`, a comparison of the column with the row plus `k`, is false."""
-    x = asarray(x)
-    if x.ndim < 2:
-        raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; it must have at least 2, those of a matrix")
-    rows, columns = make_flat_indices((x.shape[-2],)).expand_dims(1), make_flat_indices((x.shape[-1],))
-    k = _clamp_diagonal(op, k, *x.shape[-2:])
-    return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # False becomes 0 of any dtype
-
-
-@memoized_call
-def tril(x: Operand, /, k: int = 0) -> Tensor:
-    """Return the matrices in the last two axes of `x` with zeros above diagonal `k`, as a new tensor. `x` needs two axes or more."""
-    return _mask_triangle("tril", x, k, "less_equal")
-
-
-@memoized_call
-def triu(x: Operand, /, k: int = 0) -> Tensor:
-    """Return the matrices in the last two axes of `x` with zeros below diagonal `k`, as a new tensor. `x` needs two axes or more."""
-    return _mask_triangle("triu", x, k, "greater_equal")

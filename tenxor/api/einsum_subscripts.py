@@ -107,8 +107,8 @@ def _broadcast_sizes(prefix: str, operands: Sequence[Labels], shapes: Sequence[S
         for label, size in zip(labels, shape, strict=True):
             if operand_sizes.setdefault(label, size) != size:
                 raise ShapeError(
-                    f"{prefix} takes the diagonal of {label!r} in operand {k} of shape {shape}, where it has sizes {operand_sizes[label]}"
-                    f" and {size}; they must be equal"
+                    f"{prefix} repeats {label!r} in operand {k} of shape {shape}, and so takes a diagonal of axes of sizes"
+                    f" {operand_sizes[label]} and {size}; they must be equal"
                 )
         for label, size in operand_sizes.items():
             if sizes.get(label, 1) == 1:

@@ -1,4 +1,4 @@
-"""Sequences with even distances or factors, coordinate grids, numerical gradients, and diagonal matrices."""
+"""Sequences with even distances or factors, coordinate grids, numerical gradients, diagonal matrices and triangles."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 from .._utils.aliases import argument_aliases
 from ..dtypes import DEFAULT_FLOAT, DTypeLike
 from ..errors import ArgumentError, ShapeError, describe_value
+from ..graph.spec import memoized_call
 from ..layout.coords import validate_int
+from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, check_choice, check_flag, normalize_axes
 from ..tensor.core import Operand
 from .concatenation import concat
-from .creation import arange, asarray, full_like, zeros, zeros_like
+from .creation import arange, asarray, clamp_diagonal, full_like, make_flat_indices, zeros, zeros_like
 from .reduction_functions import diff
 from .views import broadcast_arrays
 
-__all__ = ["diag", "geomspace", "gradient", "logspace", "meshgrid"]
+__all__ = ["diag", "geomspace", "gradient", "logspace", "meshgrid", "tril", "triu"]
 
 
 @argument_aliases
@@ -335,3 +337,25 @@ def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tu
     if not check_flag("sparse", sparse):
         grids = [g.expand(shape) for g in grids]
     return tuple([g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids)
+
+
+def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
+    """Return the matrices `x` with zeros where `keep`, a comparison of the column with the row plus `k`, is false."""
+    x = asarray(x)
+    if x.ndim < 2:
+        raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; it must have at least 2, those of a matrix")
+    rows, columns = make_flat_indices((x.shape[-2],)).expand_dims(1), make_flat_indices((x.shape[-1],))
+    k = clamp_diagonal(op, k, *x.shape[-2:])
+    return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # False becomes 0 of any dtype
+
+
+@memoized_call
+def tril(x: Operand, /, k: int = 0) -> Tensor:
+    """Return the matrices in the last two axes of `x` with zeros above diagonal `k`, as a new tensor. `x` needs two axes or more."""
+    return _mask_triangle("tril", x, k, "less_equal")
+
+
+@memoized_call
+def triu(x: Operand, /, k: int = 0) -> Tensor:
+    """Return the matrices in the last two axes of `x` with zeros below diagonal `k`, as a new tensor. `x` needs two axes or more."""
+    return _mask_triangle("triu", x, k, "greater_equal")

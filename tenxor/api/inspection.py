@@ -95,7 +95,7 @@ def explain(t: Tensor) -> str:
 def _check_tensor(op: str, t: Tensor) -> Tensor:
     """Return `t`. Raise DTypeError, beginning with `op`, if `t` is no tensor."""
     if not isinstance(t, Tensor):
-        raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")
+        raise DTypeError(f"{op}: the argument must be a tensor, not {type(t).__name__}; make one with tx.asarray")
     return t
 
 

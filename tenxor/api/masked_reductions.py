@@ -33,8 +33,9 @@ def reduce_where(
 ) -> Tensor:
     """Return the reduction of `x` over `axis` by the method `op`, of the elements where `where` is true, and of `initial`, unless None.
 
-    `keepdims` and, for "sum" and "prod", `dtype` are the arguments of the method. The result is written into `out`, if given, and is then
-    `out` itself. Raise ArgumentError if `where` is given, but the reduction has neither an identity nor `initial`.
+    "sum" and "prod" of integers drop the fraction of `initial` first, as NumPy does. `keepdims` and, for "sum" and "prod", `dtype` are the
+    arguments of the method. The result is written into `out`, if given, and is then `out` itself. Raise ArgumentError if `where` is given,
+    but the reduction has neither an identity nor `initial`.
     """
     x = asarray(x)
     keep = check_flag("keepdims", keepdims)
@@ -50,7 +51,10 @@ def reduce_where(
     else:
         result = getattr(x, op)(axes, dtype, keep) if op in ("sum", "prod") else getattr(x, op)(axes, keep)
         if initial is not None:
-            result = cast_to(Tensor._compute(OPS[COMBINING_OPS[op]], result, result._to_operand(initial, op)), result.dtype)
+            operand = result._to_operand(initial, op)
+            if op in ("sum", "prod") and asarray(operand).dtype.is_float and not (result.dtype.is_float or result.dtype.is_complex):
+                operand = cast_to(asarray(operand), result.dtype)
+            result = cast_to(Tensor._compute(OPS[COMBINING_OPS[op]], result, operand), result.dtype)
     return write_out(op, out, result)
 
 

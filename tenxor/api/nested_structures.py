@@ -33,7 +33,7 @@ def _next_level(level: int) -> int:
     if level == MAX_TREE_LEVELS:
         raise ArgumentError(
             f"lists, tuples and dicts of tensors are nested in more than {MAX_TREE_LEVELS} levels, or one contains itself;"
-            f" they must have at most {MAX_TREE_LEVELS} levels"
+            f" they must have at most {MAX_TREE_LEVELS} levels, and none may contain itself"
         )
     return level + 1
 

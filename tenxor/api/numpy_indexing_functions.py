@@ -291,7 +291,7 @@ def _matrix_shape(op: str, arr: Any) -> tuple[int, ...]:
     """Return the shape of the matrix `arr`. Raise ShapeError, beginning with `op`, for another number of axes than two."""
     shape = asarray(arr).shape
     if len(shape) != 2:
-        raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes; it must have 2, those of a matrix")
+        raise ShapeError(f"{op}: an array of shape {shape} is no matrix; it must have 2 axes")
     return shape
 
 

@@ -75,7 +75,7 @@ def sum(
     out : Tensor, optional
         A tensor of the result's shape that receives the result and is returned.
     initial : number, optional
-        One more term. The dtype of the sum stays.
+        One more term. The dtype of the sum stays; for a sum of integers, the fraction of `initial` is dropped first, as in NumPy.
     where : Tensor, optional
         A bool tensor that broadcasts to the shape of `x`, true for the elements to sum.
 
@@ -112,8 +112,8 @@ def prod(
 ) -> Tensor:
     """Return the product of the elements over axes, as a new tensor; the product of no elements is 1.
 
-    Integers and bools in `x` are multiplied in 64 bits, unless `dtype` is given. `initial` is one more factor. `axis`, `keepdims`, `out`,
-    `where` and the errors are as in `sum`. PyTorch's `dim` and `keepdim` are aliases of `axis` and `keepdims`.
+    Integers and bools in `x` are multiplied in 64 bits, unless `dtype` is given. `initial` is one more factor, treated as in `sum`. `axis`,
+    `keepdims`, `out`, `where` and the errors are as in `sum`. PyTorch's `dim` and `keepdim` are aliases of `axis` and `keepdims`.
 
     >>> import tenxor as tx
     >>> tx.prod(tx.asarray([2, 3, 7])).item()
@@ -402,7 +402,7 @@ def argmax(
     """Return the index of the first maximum of `x` along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
     NaN counts as the largest. With `keepdims`, reduced axes stay with size 1. `out` receives the result and is returned. Raise ShapeError
-    for an axis of size 0, AxisError for one that does not exist, and DTypeError for complex `x`.
+    for an axis of size 0, AxisError for several axes or one that does not exist, and DTypeError for complex `x`.
 
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()

@@ -20,7 +20,7 @@ from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..dtypes import DType, bfloat16, boolean, float16, float32, float64, int16, int32, int64, uint8
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, describe_value
 from ..graph.spec import memoized_call, memoized_external_calls
 from ..layout.coords import validate_int
 from ..native.ordering_ops import describe_lexsort
@@ -203,7 +203,7 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     AxisError
         If the axis does not exist.
     ArgumentError
-        If there are no keys.
+        If there are no keys, or if `keys` is no sequence of values that can become tensors.
 
     Notes
     -----
@@ -220,7 +220,10 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     try:
         key_tensors = [asarray(key) for key in keys]
     except TypeError as error:
-        raise ArgumentError(f"lexsort: keys must be tensors of one shape, in a list or a tuple: {getattr(error, 'fact', error)}") from None
+        raise ArgumentError(
+            f"lexsort: keys is {describe_value(keys)}; it must be a sequence of tensors, numbers or nested lists of numbers, or a tensor"
+            f" with at least 1 axis ({getattr(error, 'fact', error)})"
+        ) from None
     if not key_tensors:
         raise ArgumentError("lexsort: give at least one key to sort by")
     return _lexsort_along(key_tensors, axis)

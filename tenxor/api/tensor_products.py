@@ -402,8 +402,7 @@ def _check_optimize(op: str, optimize: Any, count: int) -> OptimizeOption:
             if not positions or len(set(positions)) < len(positions) or positions[0] < 0 or positions[-1] >= remaining:
                 raise ArgumentError(
                     f"{op}: the step {describe_value(step)} of optimize must name operands among the {remaining} that remain then, 0 to"
-                    f" {remaining - 1}, and name each"
-                    " only once"
+                    f" {remaining - 1}, and name each only once; the result of a step is added at the end"
                 )
             order.append(positions)
             remaining -= len(positions) - 1

@@ -90,7 +90,7 @@ def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
     """Yield the tape nodes in `graph.nodes_to_visit`, newest first, in segments of at most `MAX_SEGMENT_NODES` tape nodes to be replayed.
 
     A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),
-    every tape node is. The remaining tape nodes of `graph.order` are skipped, and removed from `graph.result_nodes`.
+    every tape node is a segment of its own. The remaining tape nodes of `graph.order` are skipped, and removed from `graph.result_nodes`.
     """
     segment: list[TapeNode] = []
     depends = graph.nodes_to_visit

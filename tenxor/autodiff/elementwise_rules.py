@@ -224,9 +224,10 @@ def _gather_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result
 
 
 def _apply_gather(tape_node: TapeNodeLike, x: NodeView, indices: Sequence[NodeView]) -> NodeView:
-    """Return the elements of `x` at `indices` along the last axes of `x`, an axis for each of `indices`.
+    """Return the elements of `x` at `indices`, which hold an index for each of the last `len(indices)` axes of `x`.
 
-    `tape_node` is the tape node of the gather or scatter whose options are used.
+    The axes of `x` before the indexed ones are kept: the result and each of `indices` have their shape. `tape_node` is the tape node of a
+    gather or scatter; errors for an index out of range name its operation and axes.
     """
     op: Any = tape_node.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]

@@ -28,8 +28,8 @@ class Join:
         self.kind = self.name = "join"
         self.layouts, self.rule = layouts, JOIN_RULE
 
-    def resized(self, symbolic_sizes: SymbolicSizes) -> Join:
-        """Return the operation with the symbolic sizes of `symbolic_sizes` in place of numbers in the layouts."""
+    def with_symbolic_sizes(self, symbolic_sizes: SymbolicSizes) -> Join:
+        """Return this operation for layouts with symbolic sizes: each number but 0 and 1 becomes its size in `symbolic_sizes`."""
         return Join(tuple(map(symbolic_sizes.symbolize_layout, self.layouts)))
 
     def __repr__(self) -> str:

@@ -268,8 +268,9 @@ def sum_by_source(indexed_cotangents: Iterable[tuple[int, Cotangent]], like: Any
 
 
 def make_root(node: Node, layout: Layout, g: NodeView) -> tuple[Node, NodeView]:
-    """Return the pair of `node` and the cotangent of its whole content, given the cotangent `g` of the elements of `node` read through
-    `layout`.
+    """Return a root of a backward pass: `node`, and the cotangent of its whole content.
+
+    `g` is the cotangent of the elements that `layout` reads from `node`; elements that `layout` leaves out have the cotangent 0.
     """
     return node, sum_cotangents([apply_adjoint(layout, DeferredTerm.of(g), node.size)], node.shape, g.dtype)
 

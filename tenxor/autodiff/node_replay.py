@@ -50,10 +50,13 @@ def apply_jvp(tape_node: TapeNode, tangents: Mapping[int, NodeView], result: Nod
 def _replay_rule(
     way: str, tape_node: TapeNode, views: list[NodeView], indices: tuple[int, ...], result: Node | None, make: RuleCall
 ) -> Iterable[tuple[int, Cotangent]]:
-    """Return `make(tape_node, views, result)`, replayed from a recording if the nodes that the rule creates follow from the recipe.
+    """Return the result of `make(tape_node, views, result)`, a call of a derivative rule, replayed from a recording where that is possible.
 
-    `views` holds the given cotangents or tangents, and `result` the graph node of `tape_node`, or None if the rule does not read it. `way`
-    ("vjp" or "jvp") and `indices`, of the sources concerned, belong to the cache key.
+    The result is pairs: for "vjp" of a source's index and its cotangent, for "jvp" of 0 and the tangent of the result. `views` holds the
+    cotangent of the result, or the tangents of the sources with the numbers `indices`, in this order. `result` is the graph node of
+    `tape_node`, or None if the rule does not read it. A replay creates the recorded nodes from new sources. The cache key has `way`,
+    `indices`, the recipe, and the shapes and layouts of sources and views. A rule whose nodes do not follow from these is called directly
+    (`is_replayable`).
     """
     recipe = tape_node.recipe
     if not is_replayable(recipe):

@@ -235,13 +235,13 @@ def _running_states_vjp(reduction: Reduction, x: NodeView, states: NodeView, g: 
         return apply_op(_MULTIPLY, [_accumulate_backward(_conjugate(x), g), _conjugate(_shift(states, 1.0))])
     fold = _derive_step(reduction, x.dtype)
     previous_states = _shift(states, fold.initial_state)
-    slopes = _apply(fold.by_state, [previous_states, x], x.shape, dtype)  # derivative of each state by the state before
+    slopes = _apply_partial(fold.by_state, [previous_states, x], x.shape, dtype)  # derivative of each state by the state before
     if dtype.is_complex:
-        direct, turned = _real_linear_parts(slopes, _apply(fold.by_state_imaginary, [previous_states, x], x.shape, dtype))
+        direct, turned = _real_linear_parts(slopes, _apply_partial(fold.by_state_imaginary, [previous_states, x], x.shape, dtype))
         after = _reverse(_solve_with_conjugate(_shift(_reverse(direct), 0.0), _shift(_reverse(turned), 0.0), _reverse(g)))
     else:
         after = _accumulate_backward(slopes, g)
-    return _set_first_value(fold, _apply(fold.by_element, [previous_states, x, after], x.shape, x.dtype), after)
+    return _set_first_value(fold, _apply_partial(fold.by_element, [previous_states, x, after], x.shape, x.dtype), after)
 
 
 def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tangent: NodeView) -> NodeView:
@@ -257,11 +257,11 @@ def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tan
         return _solve_recurrence(x, apply_op(_MULTIPLY, [tangent, _shift(states, 1.0)]))
     fold = _derive_step(reduction, x.dtype)
     previous_states = _shift(states, fold.initial_state)
-    slopes = _apply(fold.by_state, [previous_states, x], x.shape, dtype)
-    addends = _set_first_value(fold, _apply(fold.of_element, [previous_states, x, tangent], x.shape, dtype), tangent)
+    slopes = _apply_partial(fold.by_state, [previous_states, x], x.shape, dtype)
+    addends = _set_first_value(fold, _apply_partial(fold.of_element, [previous_states, x, tangent], x.shape, dtype), tangent)
     if not dtype.is_complex:
         return _solve_recurrence(slopes, addends)
-    direct, turned = _real_linear_parts(slopes, _apply(fold.by_state_imaginary, [previous_states, x], x.shape, dtype))
+    direct, turned = _real_linear_parts(slopes, _apply_partial(fold.by_state_imaginary, [previous_states, x], x.shape, dtype))
     return _solve_with_conjugate(_conjugate(direct), turned, addends)
 
 
@@ -342,10 +342,11 @@ def _to_operation(e: Expr | None, name: str, dtype: DType) -> DerivativeOp | Non
     return partial if partial.reads else DerivativeOp(make_custom_op(name, e, (dtype,)), (0,))
 
 
-def _apply(partial: DerivativeOp | None, operands: Sequence[NodeView], shape: Shape, dtype: DType) -> NodeView:
-    """Return the operation `partial` on the operands in `partial.reads`, in `dtype`; zeros of `shape` if `partial` is None.
+def _apply_partial(partial: DerivativeOp | None, operands: Sequence[NodeView], shape: Shape, dtype: DType) -> NodeView:
+    """Return `partial`, a partial derivative as an elementwise operation, on those of `operands` that it reads, as a view of a new node.
 
-    `partial.reads` holds indices of `operands`.
+    `partial.reads` holds indices of `operands`, which all have `shape`. The result has the dtype `dtype`, whatever dtypes the operands
+    have. If `partial` is None, the result is zeros of `shape` and `dtype`.
     """
     if partial is None:
         return full_view(0.0, shape, dtype)

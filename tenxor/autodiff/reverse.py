@@ -45,10 +45,11 @@ class TapeSlice(NamedTuple):
 
 
 def collect_tape(roots: Iterable[Node], oldest: int = 0) -> TapeSlice:
-    """Return the slice of the tape that leads to `roots`, without tape nodes with a serial number below `oldest`. A root off the tape adds
-    nothing.
+    """Return the slice of the tape that the nodes `roots` depend on, leaving out tape nodes with a serial number below `oldest`.
 
-    Raise DerivativeError if an earlier backward pass without `retain_graph=True` has freed a tape node.
+    A caller that needs the derivatives by certain nodes passes the smallest of their numbers, so that the walk ends there. A root that is
+    not on the tape adds nothing. Raise DerivativeError if a tape node of the slice was freed by an earlier backward pass without
+    `retain_graph=True`.
     """
     stack: list[TapeSource] = list(roots)
     fast_path = upcalls.installed

@@ -14,7 +14,7 @@ from ..ops.expanded_cost import compute_expanded_cost
 from .combine_matmuls import is_worth_combining
 from .node_view import SUM, NodeView
 from .reverse import compute_at_boundary
-from .scan_body import NO_TRACED_NODES, NodeProgram, ScanBody, collect_between, is_affine, make_distinct_root
+from .scan_body import NO_TRACED_NODES, NodeProgram, ScanBody, collect_between, is_affine, make_output_node
 from .tape import TapeNode, get_tape_node
 
 _ADD = OPS["add"]
@@ -74,7 +74,7 @@ class BackwardProgram:
 
         def root_of(tape_node: TapeNode | None, distinct_from: Iterable[Node] = ()) -> Node | None:
             return (
-                make_distinct_root(cotangents[tape_node], {*fixed, *distinct_from})
+                make_output_node(cotangents[tape_node], {*fixed, *distinct_from})
                 if tape_node is not None and tape_node in cotangents
                 else None
             )
@@ -106,7 +106,7 @@ class BackwardProgram:
         stacked: dict[Node, Node] = {}
         for node in operands:
             if node not in available and node not in stacked and (node.is_traced or node.buffer is None):
-                stacked[node] = node if node in xs else make_distinct_root(NodeView(node), {*fixed, *carry_roots})
+                stacked[node] = node if node in xs else make_output_node(NodeView(node), {*fixed, *carry_roots})
         inputs = list(dict.fromkeys([*available, *gs, *[sum_so_far for sum_so_far, _ in sums.values()]]))
         all_roots = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
         traced_nodes = collect_between(all_roots, inputs)

@@ -91,11 +91,11 @@ class ScanBody(NamedTuple):
         inputs = {*carries, *xs}
         roots: list[Node] = []
         for view in next_carries:
-            roots.append(make_distinct_root(view, {*inputs, *roots}))
+            roots.append(make_output_node(view, {*inputs, *roots}))
         results = roots[:]
         for view in ys:
             node = view.to_node()
-            results.append(node if node in results else make_distinct_root(view, inputs))
+            results.append(node if node in results else make_output_node(view, inputs))
         traced_nodes = collect_between(results, inputs)
         if traced_nodes is None:
             return None
@@ -119,12 +119,11 @@ class ScanBody(NamedTuple):
         return NodeProgram([*self.carries, *self.xs, *self.traced_nodes.captured], self.traced_nodes)
 
 
-def make_distinct_root(view: NodeView, distinct_from: Iterable[Node]) -> Node:
-    """Return a pending node with the content of `view`, distinct from the nodes `distinct_from`, so that the content gets a separate
-    buffer.
+def make_output_node(view: NodeView, distinct_from: Iterable[Node]) -> Node:
+    """Return a pending node with the content of `view`, so that the content gets a buffer of its own.
 
-    The result is `view.to_node()` if this node is pending, traced, and no placeholder or reinterpretation. Otherwise the result is a
-    pending copy.
+    The result is the node `view.to_node()` if it is not in `distinct_from`, is pending, depends on an argument of the traced function, and
+    is no placeholder or reinterpretation of other bytes. Otherwise the result is a pending copy.
     """
     node = view.to_node()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.is_traced and node not in distinct_from:

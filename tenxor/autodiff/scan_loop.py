@@ -417,7 +417,10 @@ class RecordedLoop:
         return results
 
     def _source_cotangent(self, sources: Sequence[Node], k: int, g: NodeView) -> Cotangent:
-        """Return the cotangent of source `k` of `sources`, given the cotangent `g` of the elements read by the loop."""
+        """Return the cotangent of `sources[k]`, whole or partial, given the cotangent `g` of the elements of that source read by the loop.
+
+        `g` has as many elements as the layout `self.layouts[k]`, which all iterations together read; its shape does not matter.
+        """
         layout = self.layouts[k]
         return apply_adjoint(layout, DeferredTerm.of(g.reshape(layout.shape)), sources[k].size)
 

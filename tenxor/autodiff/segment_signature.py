@@ -105,12 +105,12 @@ class SegmentSignature:
         self.key = (*key, *self._encode_segment(index_of, graph, wanted))
 
     def _encode_segment(self, index_of: dict[TapeNode, int], graph: TapeGraph, wanted: Collection[TapeNode]) -> list[object]:
-        """Return the part of the key that describes the tape nodes of the segment and their sources. New inputs and outer tape nodes are
-        appended to `inputs` and `outer_nodes`.
+        """Return the part of the key that describes the tape nodes of the segment and their sources.
 
-        `index_of` maps the tape nodes of the segment to their indices; outer ones are added, numbered ~0, ~1, ... Sources outside
-        `graph.nodes_to_visit` are constants. Tape nodes in `wanted` are marked. The fast path encodes the same as bytes
-        (`fastpath/emit/tape_segments.py`).
+        `inputs` and `outer_nodes` get the inputs and outer tape nodes that are new. `index_of` maps the tape nodes of the segment to their
+        indices. Outer nodes are the sources outside of the segment, and in `graph.nodes_to_visit`: they are added as ~0, ~1, ... Other
+        sources are constants. The key has a flag for each tape node in `wanted`. The fast path encodes the same as bytes
+        (`fastpath/emit/tape_segments.py`); such a key equals no key made here.
         """
         words: list[object] = []
         for tape_node in self.segment:

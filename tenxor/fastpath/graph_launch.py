@@ -235,7 +235,7 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
     reference_counts = Counter(id(s) for node in signature.nodes for s in node.sources)
     node_roles = [(step.result_slot, STORED) for step in plan.steps if step.result_slot < root_index]
     node_roles += _get_inlined_roles(signature, plan)
-    donors = [k for step in plan.steps for k, _ in step.donors if k <= root_index]  # larger indices are scratch cells of the plan
+    donors = [k for step in plan.steps for k, _ in step.donors if k <= root_index]  # larger indices are intermediate slots of the plan
     node_roles += [(k, DONOR) for k in donors if signature.nodes[k].buffer is not None]
     shares = [_split_loop(step, plan.target) for step in plan.steps]
     words: list[IntOrSymInt] = [len(node_roles), len(plan.steps), 0, 0 if plan.deferral is None else 1 + plan.deferral.count_granted_runs()]

@@ -79,7 +79,7 @@ def build_direct_template(
     recorded call, and `result` is its result: None is returned if `result` is anything but the results or views of all their elements.
     `scalars` are the scalar arguments of the call; the value searched for by `searchsorted` may be the only one of them.
     """
-    result_tensors, location = match_results(result, results), locate_operands(direct_call, tensors, operands, scalars)
+    result_tensors, location = match_result_tensors(result, results), locate_operands(direct_call, tensors, operands, scalars)
     if result_tensors is None or location is None:
         return None
     located_operands, number_dtype = location
@@ -141,11 +141,12 @@ def count_real_floats(operands: Sequence[Tensor]) -> int:
     return operands[0].size * (2 if operands[0].dtype.is_complex else 1)
 
 
-def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """Return `call_result`, the result of a recorded function, as a tuple of tensors.
+def match_result_tensors(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """Return `call_result`, the result of a recorded function, as a tuple of tensors if a replay can make it from `results`; else None.
 
-    `results` are the tensors that NumPy computed, as reported. Return None unless tensor k is item k of `results` or a view of every
-    element of the item, and not in a transient layout.
+    `results` are the tensors that NumPy computed, in the order in which the function reported them (`note_report`). `call_result` must be a
+    tuple of as many tensors, or the single tensor. Tensor k must have the storage, the dtype and the number of elements of `results[k]`.
+    Its layout must have strides, without offset tables, and must not be transient (`is_transient`).
     """
     result_tensors = call_result if isinstance(call_result, tuple) else (call_result,)
     if len(result_tensors) != len(results):
@@ -328,7 +329,7 @@ def trace_host_call(
     if direct_call is None:
         return None
     operands, results, *_ = reports[0]
-    result_tensors, location = match_results(result, results), locate_operands(direct_call, tensors, operands)
+    result_tensors, location = match_result_tensors(result, results), locate_operands(direct_call, tensors, operands)
     words = (
         None
         if location is None

@@ -497,8 +497,8 @@ class FastPath:
     def get_item(self, x: Tensor, key: Any) -> Any:
         """Return `x[key]`, which the generated code has left to Python.
 
-        With NumPy arrays in `key`, call the generated code again with tensors. Otherwise use the fallback, and record the call if `key` has
-        tensors or lists.
+        With NumPy arrays or integers in `key`, call the generated code again with tensors and ints. Otherwise use the fallback. Record the
+        call if `key` is a tensor or a list, or a tuple with an index tensor that generated code can check (`describe_index_keys`).
         """
         converted_key = convert_numpy_key(x, key)
         if converted_key is not key:

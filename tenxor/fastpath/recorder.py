@@ -412,10 +412,12 @@ def wrap_any_operation(fallback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _apply_and_trace(op: Op, operands: Sequence[Any], fallback: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """Return the result of `op` on `operands`, by the fallback `fallback(*args)`; after a few calls, also trace a size-generic template.
+    """Return the result of `op` on `operands`. Trace a size-generic template after `CALLS_BEFORE_TRACING` calls of one signature.
 
-    `args` are the operands in the order that `fallback` takes them, possibly with further arguments. NumPy arrays among the operands become
-    tensors, and the call is repeated. Nothing is recorded for operands other than tensors and numbers.
+    `fallback(*args)` computes the result and records it for these exact sizes. `args` are the operands in the order that `fallback` takes
+    them, possibly with further arguments. With a NumPy array or scalar among the operands, each becomes a tensor, and the operation goes to
+    the fast path again instead. Nothing is traced if the result is recorded already, without a tensor among the operands, or for operands
+    other than tensors, floats and integers.
     """
     signature_arguments, keys = list[object](), list[object]()
     for x in operands:

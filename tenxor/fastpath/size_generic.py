@@ -125,7 +125,10 @@ class SplitCall(NamedTuple):
         return templates is None or templates.max_entries > 0
 
     def instantiate(self) -> Any:
-        """Return the result template for this call, made by the first size-generic template whose guards hold; None if no guards hold."""
+        """Return the result template for the dims of this call, or None if no size-generic template of the signature holds for them.
+
+        The templates are tried most recently used first. Nothing is recorded or traced.
+        """
         for rule in self.get_templates():
             template = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             if template is not None:
@@ -330,9 +333,12 @@ def make_placeholders(
 
 
 def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
-    """Return a placeholder for the argument `x`: a tensor, integer or tuple gets symbolic sizes of `symbolic_sizes`.
+    """Return `x`, an argument of a traced call, with the symbolic sizes of `symbolic_sizes` in place of the numbers being traced.
 
-    Other arguments are returned as they are. The placeholder of a tensor has no memory. It has a tape node if `x` is on the autograd tape.
+    An integer becomes a symbolic size, and the items of a tuple are replaced alike. A tensor becomes a tensor of symbolic shape and
+    strides, without memory; it has a tape node if `x` is on the autograd tape. Equal numbers get one symbolic size; 0 and 1 stay. Untraced
+    integers, and arguments of other types, such as floats and bools, stay as well. Raise KeyError for a tensor with an untraced size or
+    stride.
     """
     if type(x) is Tensor:
         layout, storage_shape = symbolic_sizes.symbolize_layout(x.spec.layout), symbolic_sizes.symbolize_dims(x.storage.node.shape)

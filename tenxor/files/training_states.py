@@ -196,10 +196,14 @@ def _key_text(key: Any, name: str) -> str:
     if key is None or isinstance(key, (bool, int, float, str)):
         with suppress(ValueError):  # an integer of too many digits
             return str(key)
-    shown = format_integer(key) if isinstance(key, int) else short(key)
+    if isinstance(key, int):
+        raise ArgumentError(
+            f"save_state: {short(name)} has the key {format_integer(key)}; an integer as a key must have at most"
+            f" {sys.get_int_max_str_digits()} digits; use a str, such as hex(key)"
+        )
     raise ArgumentError(
-        f"save_state: {short(name)} has the key {shown} of type {type(key).__name__}; a key must be a text, a number of at most"
-        f" {sys.get_int_max_str_digits()} digits, or None; use a text, such as str(key)"
+        f"save_state: {short(name)} has the key {short(key)} of type {type(key).__name__}; a key must be a str, int, float, bool or None;"
+        " use a str, such as str(key)"
     )
 
 

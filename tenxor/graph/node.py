@@ -200,7 +200,10 @@ def use_tape_mode(value: bool | None = True) -> Iterator[None]:
 
 
 def disable_tape() -> AbstractContextManager[None]:
-    """Make nodes of this thread without tape nodes, as constants for derivatives, while the context is open."""
+    """Return a context: new nodes of the calling thread are constants for derivatives, without tape nodes.
+
+    A node that reads an argument of a traced function (`vmap`, `scan`) gets the entry `TRACED_CONSTANT`. Contexts may be nested.
+    """
     return use_tape_mode(False)
 
 

@@ -400,7 +400,7 @@ class Layout(View):
         return queries.are_disjoint(self, other)
 
     def covers(self, count: int) -> bool:
-        """Return whether this view reaches every element of a storage of `count` elements."""
+        """Return whether this layout reaches every element of a storage of `count` elements, once or more often. The answer is exact."""
         return queries.covers(self, count)
 
     def same_as(self, other: Layout) -> bool:

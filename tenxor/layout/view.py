@@ -91,9 +91,10 @@ class View:
         return list(map(Axis, self.shape, self.strides, self.tables))
 
     def ravel(self, coords: Sequence[int]) -> int:
-        """Return the storage offset of the element at `coords`; negative ints count from the end.
+        """Return the offset in the storage, in elements, of the element at `coords`. Negative ints count from the end.
 
-        Raises IndexOutOfRange for a coordinate past its axis, or for more or fewer coordinates than axes.
+        The view may have offset tables or be a chain. Raises IndexOutOfRange for a coordinate past its axis, or for more or fewer
+        coordinates than axes, and BadIndex for a coordinate that is no integer.
 
         >>> View((3, 4, 5), (20, 5, 1)).ravel((1, 2, -1))
         34

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..api.concatenation import concat
-from ..api.creation import eye, tril, triu
+from ..api.creation import eye
 from ..api.custom_derivatives import custom_derivative
 from ..api.differentiation import vjp
 from ..api.gather_functions import take_along_axis
+from ..api.grids import tril, triu
 from ..api.host_calls import call_host_op
 from ..api.sorting import argsort
 from ..errors import DerivativeError

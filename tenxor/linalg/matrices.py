@@ -327,12 +327,14 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
     for k, t in enumerate(arrays):
         is_end = k in (0, len(arrays) - 1)
         if t.ndim != 2 and not (is_end and t.ndim == 1):
-            raise ShapeError(f"multi_dot: factor {k} has shape {t.shape}; all must be matrices, but the first and the last may be 1-D")
+            raise ShapeError(
+                f"multi_dot: tensors[{k}] has shape {t.shape}; it must be a matrix, and only the first and the last tensor may be 1-D"
+            )
         operands += [t, [k, k + 1] if t.ndim == 2 else [1] if k == 0 else [k]]
     for k in range(len(arrays) - 1):
         if arrays[k].shape[-1] != arrays[k + 1].shape[0]:
             raise ShapeError(
-                f"multi_dot: factors {k} and {k + 1} have shapes {arrays[k].shape} and {arrays[k + 1].shape}; the last size of one must"
+                f"multi_dot: tensors {k} and {k + 1} have shapes {arrays[k].shape} and {arrays[k + 1].shape}; the last size of one must"
                 " equal the first of the next"
             )
     result_axes = [axis for axis, t in ((0, arrays[0]), (len(arrays), arrays[-1])) if t.ndim == 2]

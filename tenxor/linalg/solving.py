@@ -8,7 +8,8 @@ from typing import Any
 
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
-from ..api.creation import asarray, eye, triu
+from ..api.creation import asarray, eye
+from ..api.grids import triu
 from ..api.output_arguments import cast_to
 from ..dtypes import DType, finfo, int64, promote
 from ..errors import ArgumentError, MatrixShapeError, ShapeError
@@ -124,8 +125,8 @@ def _prepare_system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DTyp
     axis = -1 if b.ndim == 1 else -2
     if b.shape[axis] != a.shape[-2]:
         raise MatrixShapeError(
-            f"{op}: shapes {a.shape} and {b.shape} do not fit: axis -2 of the first has size {a.shape[-2]}, axis {axis} of the second"
-            f" {b.shape[axis]}; they must be equal"
+            f"{op}: shapes {a.shape} and {b.shape} do not fit: the first has {a.shape[-2]} rows (axis -2), the second"
+            f" {b.shape[axis]} (axis {axis}); they must be equal"
         )
     dtype = promote(result_dtype(a.dtype), result_dtype(b.dtype), op)
     return as_lapack_dtype(cast_to(a, dtype)), as_lapack_dtype(cast_to(b, dtype)), dtype

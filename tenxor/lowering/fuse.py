@@ -133,12 +133,12 @@ def _unfuse_contractions(kernels: Sequence[Node], reads: dict[Node, list[_Read]]
         ):
             unfused.update(reductions)
             continue
-        likely_products = [node for node in reductions if may_be_contraction(node, kernel_set, chainless_reads)]
+        likely_contractions = [node for node in reductions if may_be_contraction(node, kernel_set, chainless_reads)]
         has_elementwise_end = type(kernel.op) is Op or is_store(kernel.op)
-        if likely_products and not (has_elementwise_end and is_contraction(kernel, kernel_set)):
-            products = [node for node in likely_products if is_contraction(node, kernel_set.union(reductions))]
-            other_reductions = _list_other_reductions(reductions, products) if has_elementwise_end else set()
-            unfused |= other_reductions if other_reductions and is_contraction(kernel, kernel_set | other_reductions) else set(products)
+        if likely_contractions and not (has_elementwise_end and is_contraction(kernel, kernel_set)):
+            contractions = [node for node in likely_contractions if is_contraction(node, kernel_set.union(reductions))]
+            other_reductions = _list_other_reductions(reductions, contractions) if has_elementwise_end else set()
+            unfused |= other_reductions if other_reductions and is_contraction(kernel, kernel_set | other_reductions) else set(contractions)
     return unfused
 
 
@@ -173,16 +173,17 @@ def _unfuse_nested(kernels: Sequence[Node], nested_kernels: Set[Node]) -> set[No
     return {node for kernel in nested_kernels for node in find_unfusable(build_split_draft(kernel, kernel_set))}
 
 
-def _list_other_reductions(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
-    """Return the reductions to store so that a kernel can end with the contraction `products[-1]`: every reduction but this contraction.
+def _list_other_reductions(reductions: Sequence[Node], contractions: Sequence[Node]) -> set[Node]:
+    """Return the reductions to store so that a kernel can end with `contractions[-1]`: every reduction but this contraction.
 
-    `reductions` are the inlined reductions of the kernel, and `products` the contractions among them. Return an empty set if more
-    reductions than contractions would be stored, or if a stored reduction needs the result of `products[-1]`.
+    `reductions` are the inlined reductions of the kernel, and `contractions` the contractions among them. Return an empty set, for no such
+    choice, if `contractions` is empty, if more than `len(contractions)` reductions would be stored, or if one of them needs the result of
+    `contractions[-1]`.
     """
-    if not products or len(reductions) > len(products) + 1:
+    if not contractions or len(reductions) > len(contractions) + 1:
         return set()
-    other_reductions = set(reductions) - {products[-1]}
-    return set() if depend_on(other_reductions, products[-1]) else other_reductions
+    other_reductions = set(reductions) - {contractions[-1]}
+    return set() if depend_on(other_reductions, contractions[-1]) else other_reductions
 
 
 def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:

@@ -99,11 +99,15 @@ def _list_inner_loops(d: KernelDraft, f: ReductionLoop) -> list[ReductionLoop]:
 
 
 def find_unfusable(d: KernelDraft) -> set[Node]:
-    """Return the nodes to store because a reduction would otherwise add in another order than alone, or lose its lanes.
+    """Return the nodes to store so that each reduction of the draft `d` adds in the same order as in a kernel of its own.
 
-    An inner reduction may need the lanes of the outer reduction, or stand between loops to exchange or merge. An inner reduction in the
-    innermost loop is also stored, unless it is short. Operands are stored if the kernel cannot walk them in the loops of the reduction,
-    unless every reduction of these loops is exact in any order. The set is empty for a draft without such reductions.
+    For a reduction without others inside its loops: store its operands if the draft cannot walk its axes in this order. Do nothing if all
+    reductions over these axes are exact in any order. For a reduction with an inner reduction inside its loops:
+
+    - Store the inner reduction if the draft cannot walk the axes of the outer one in their order.
+    - Also store the inner reduction if it runs inside the innermost loop of the outer one, which would lose its lanes. But where
+      `_may_reorder` is false, store the operands of the outer reduction instead. Store nothing for a sequential inner reduction of at most
+      `MAX_SHORT_ITERATIONS` terms.
     """
     loops, walks = order_loops(d), list_access_strides(d)
     unfused: set[Node] = set()

@@ -53,9 +53,10 @@ def build_scatter_nest(d: KernelDraft, target: Target) -> LoopNest:
 
 
 def _choose_block(extent: int, target: Target) -> int:
-    """Return the number of iterations in a thread's block of a loop with `extent` iterations, or 0 with too few to share.
+    """Return how many iterations of a loop a thread takes at once, for a loop with `extent` iterations. Return 0 to run it undivided.
 
-    The number is the minimal block, doubled until each thread has at most one block.
+    The block begins at `ThreadLimits.min_scatter_block` iterations, and is doubled until the target has a thread for each block. The
+    result is 0 if one block then takes all iterations.
     """
     block = target.thread_limits.min_scatter_block
     while block * target.threads < extent:

@@ -74,10 +74,10 @@ def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
 
 
 def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
-    """Split loops of the draft in place and return True. Return False, without a change, if the splits do not help.
+    """Split loops of the draft in place so that the view chain of access `k` gets shorter. Return whether this was done.
 
-    `splits` maps each axis to the extents of its parts. Splits do not help if the chain of access `k` gets no shorter, or if another chain
-    gets longer.
+    `splits` maps a loop axis to the extents of its parts, outermost first. Accesses are numbered as in `get_access`; the write of the
+    result comes last. Return False, without a change, if this chain gets no shorter or another chain gets longer.
     """
     assert d.output is not None
     index_maps = []

@@ -34,4 +34,6 @@ if not TYPE_CHECKING:  # type checkers know the names statically
         full_name = (functional_names | other_names).get(name.lower()) if name[:1].isupper() else None
         if full_name is None:
             return _missing(name)
-        raise UnknownAttribute(f"nn: there is no class {name}; {full_name} is a function, and Sequential takes functions as they are")
+        raise UnknownAttribute(
+            f"nn: there is no class {name}; use the function {full_name} itself in Sequential, as nn.Sequential(layer, {full_name})"
+        )

@@ -213,12 +213,12 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return a new tensor: `input` where positive, else `weight * input` (K. He et al., 2015, arXiv:1502.01852).
 
-    `weight` has a single element, or one for each channel (axis 1), in the dtype of `input`. Raises ShapeError for a weight of another
-    shape, and DTypeError for another dtype.
+    `weight` has shape (), (1,) or (channels,), in the dtype of `input`. The channels are axis 1, or axis 0 of a 1-D input.
+    Raises ShapeError for a weight of another shape, and DTypeError for another dtype.
     """
     channels = input.shape[min(input.ndim - 1, 1)] if input.ndim else 1
     if weight.ndim > 1 or weight.size not in (1, channels):
-        raise ShapeError(f"prelu: weight has shape {weight.shape} and input {input.shape}; weight must be (1,) or ({channels},)")
+        raise ShapeError(f"prelu: weight has shape {weight.shape} and input {input.shape}; weight must be (), (1,) or ({channels},)")
     check_dtypes("prelu", input, {"weight": weight}, name="input")
     slopes = weight.reshape((-1, *(1,) * max(input.ndim - 2, 0))) if weight.size > 1 else weight.reshape(())
     return _op["where"](input > 0, input, input * slopes)

@@ -13,7 +13,7 @@ from .. import random
 from .._utils.lazy import make_public_dir, make_public_getattr
 from ..api.argument_validation import explain_errors
 from ..api.differentiation import no_grad
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..random import Source
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_choice
@@ -39,6 +39,12 @@ if not TYPE_CHECKING:
 def _get_draw_functions(generator: Source) -> Any:
     """Return `generator`, or the module `tx.random` for None; both have the same functions."""
     return random if generator is None else generator
+
+
+def _check_dtype(op: str, t: Tensor) -> None:
+    """Raise DTypeError, beginning with `op`, unless random numbers can be written into `t`: its dtype must be real floating-point."""
+    if not t.dtype.is_float:
+        raise DTypeError(f"{op}: a tensor of dtype {t.dtype} cannot hold the random numbers; its dtype must be real floating-point")
 
 
 def _write_values(t: Tensor, values: Operand) -> Tensor:
@@ -88,6 +94,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source =
     >>> bool((abs(weight) <= 1.0).all())
     True
     """
+    _check_dtype("uniform_", tensor)
     return _write_values(tensor, _get_draw_functions(generator).uniform(a, b, tensor.shape, dtype=tensor.dtype.compute_dtype))
 
 
@@ -122,6 +129,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Sour
     >>> tx.nn.init.normal_(tx.zeros(2), 5.0, 0.0).tolist()
     [5.0, 5.0]
     """
+    _check_dtype("normal_", tensor)
     return _write_values(tensor, _get_draw_functions(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute_dtype))
 
 
@@ -354,7 +362,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> 
     Parameters
     ----------
     tensor : Tensor
-        At least 2 axes, of floating-point dtype. Axes after the first count as one.
+        At least 2 axes, of real floating-point dtype. Axes after the first count as one.
     gain : float, default 1.0
         Norm of a row or column.
     generator : tx.random.Generator, optional
@@ -369,6 +377,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> 
     ------
     ShapeError
         If `tensor` has fewer than 2 axes.
+    DTypeError
+        If the dtype is not real floating-point.
 
     References
     ----------
@@ -386,6 +396,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> 
 
     if tensor.ndim < 2:
         raise ShapeError(f"orthogonal_: a tensor of shape {tensor.shape} has no rows; it needs at least 2 axes")
+    _check_dtype("orthogonal_", tensor)
     rows, columns = tensor.shape[0], prod(tensor.shape[1:])
     drawn = _get_draw_functions(generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns))).to_numpy()
     q, r = np.linalg.qr(drawn)

@@ -53,7 +53,10 @@ def _check_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps
     """
     space = len(sizes)
     if len(wanted) not in (space, space + 2):
-        raise ArgumentError(f"{op}: output_size {wanted} has {len(wanted)} numbers; it must have {space} or {space + 2}")
+        raise ArgumentError(
+            f"{op}: output_size {wanted} has {len(wanted)} numbers; it must have {space}, the spatial sizes, or"
+            f" {space + 2} with batch and channels"
+        )
     wanted = wanted[-space:]
     for n, size, step in zip(wanted, sizes, steps, strict=True):
         if not size - step < n < size + step:

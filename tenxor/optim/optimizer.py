@@ -252,7 +252,8 @@ class Optimizer:
                 check_real(f"load_state_dict: {key}", x.dtype, t.dtype)
                 if x.shape != t.shape:
                     raise ArgumentError(
-                        f"load_state_dict: {key} has shape {x.shape} for a parameter of shape {t.shape}; they must be equal"
+                        f"load_state_dict: the optimizer's {key} has shape {x.shape} in the state, but its parameter has {t.shape}; load a"
+                        " state saved for the same parameters"
                     )
         converted = [
             {key: x.astype(t.dtype.compute_dtype) for key, x in tensors.items()} for t, tensors in zip(self.parameters, loaded, strict=True)
@@ -263,7 +264,10 @@ class Optimizer:
         counts = state.get("counts", [steps if tensors else 0 for tensors in converted])
         check_argument("load_state_dict", "what the state has as 'counts'", counts, "Sequence")
         if len(counts) != len(self.counts):
-            raise ArgumentError(f"load_state_dict: the state counts steps of {len(counts)} parameters; it must be {len(self.counts)}")
+            raise ArgumentError(
+                f"load_state_dict: the state counts the steps of {len(counts)} parameters, and this optimizer has {len(self.counts)}; load"
+                " a state saved for the same parameters"
+            )
         for k, count in enumerate(counts):
             check_argument("load_state_dict", f"count {k}", count, "int")
             if count < 0:

@@ -103,7 +103,7 @@ def get_exact_plan(signature: GraphSignature) -> Plan:
 
 
 def _make_exact_plan(signature: GraphSignature) -> Plan:
-    """Return a new plan for the exact dims of `signature`: a shipped plan of a single operation, or a plan made by the planner."""
+    """Return a new plan for the exact dims of `signature`: by a shipped kernel for a single operation if one fits, else by the planner."""
     plan: Plan = plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) or planner.make_plan(signature)
     return plan
 

@@ -47,7 +47,10 @@ def build_value_error(node: Node, compute: Callable[[Node], None]) -> IndexOutOf
                 bad_index = count_from_start(_read_elements(index, layout, compute), size)[1]
                 if bad_index is not None:
                     return build_index_error(pending_node.op.name, bad_index, axis, size)
-    raise AssertionError("a kernel set its flag where no index is out of range and no exponent is negative")
+    raise AssertionError(
+        "a kernel reported an index out of range or a negative exponent, but the operands have none; this is a bug of Tenxor, unless"
+        " another thread changed shared memory"
+    )
 
 
 def build_index_error(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:

@@ -121,7 +121,7 @@ def record_pending(node: Node) -> None:
     """Add a weak reference to `node`, a new node, to `pending_refs` if its recipe keeps much memory alive.
 
     The graph of `node` must read a buffer of `HELD_BYTES_ANY_RESULT` bytes, or of `HELD_BYTES_SMALL_RESULT` bytes if `node` is small beside
-    that buffer. The fast path does the same (`fastpath/emit/pending_operations.py`).
+    that buffer. The fast path does the same (`fastpath/emit/node_creation.py`).
     """
     if node.max_operand_nbytes >= HELD_BYTES_ANY_RESULT or (node.max_operand_nbytes >= HELD_BYTES_SMALL_RESULT and _is_small(node)):
         pending_refs.append(ref(node))

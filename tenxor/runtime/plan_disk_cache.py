@@ -107,7 +107,10 @@ def store_plan(signature: GraphSignature, plan: Plan) -> None:
 
 
 def _write_value(text: str | None, words: Any) -> None:
-    """Store `words`, nested tuples and lists of constants, on disk under `text`. Do nothing if either is None, or for symbolic sizes."""
+    """Store `words`, nested tuples and lists of constants, on disk under the key `text`.
+
+    Do nothing if either argument is None, if `words` holds symbolic sizes, or if the disk cache cannot be written.
+    """
     if text is None or words is None:
         return
     try:

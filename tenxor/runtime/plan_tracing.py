@@ -92,7 +92,7 @@ class SymbolicSizes:
             )
             target = None if recipe.target is None else self.symbolize_layout_key(recipe.target)
             op: Any = recipe.op
-            new_op = op if getattr(op, "layouts", None) is None else op.resized(self)
+            new_op = op if getattr(op, "layouts", None) is None else op.with_symbolic_sizes(self)
             new_recipe = self.symbolic_recipes[recipe] = Recipe(new_op, shape, recipe.dtype, recipe.dtypes, layout_keys, target)
         return new_recipe
 

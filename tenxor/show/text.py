@@ -139,7 +139,9 @@ def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tu
     if not isinstance(dims, Sequence) or isinstance(dims, str):
         raise ArgumentError(f"to_string: dims must be a tuple with None, an integer or a slice for each axis, not {describe_value(dims)}")
     if len(dims) > len(shape):
-        raise IndexOutOfRange(f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes")
+        raise IndexOutOfRange(
+            f"to_string: dims has {len(dims)} entries for shape {tuple(shape)}; it must have at most {len(shape)}, one for each axis"
+        )
     for axis, entry in enumerate(dims):
         if isinstance(entry, bool) or not (entry is None or isinstance(entry, slice | int | np.integer)):
             raise ArgumentError(f"to_string: dims[{axis}] is {describe_value(entry)}; use None for the whole axis, an integer, or a slice")

@@ -164,7 +164,10 @@ class FloatBySymInt:
         return f"{self.dividend} / ({self.divisor!r})"
 
     def _reject(self, *_: object) -> Any:
-        raise TypeError("a float divided by a symbolic size has no value; it can only be stored")
+        raise TypeError(
+            "a float divided by a symbolic size is only an argument of a kernel; it cannot be compared or converted, which would need"
+            " a guard"
+        )
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = __float__ = _reject
 
@@ -369,7 +372,11 @@ class SizeTrace:
         return (atom, -(constant // factor), MAX_INT64, None) if factor > 0 else (atom, MIN_INT64, constant // -factor, None)
 
     def format_guard(self, line: Condition | Bounds) -> str:
-        """Return `line`, a guard, as a Python expression, true if the guard holds."""
+        """Return the guard `line` as a Python expression, true if the guard holds, such as "2 <= n0 <= 7" or "n0*n1 == 42".
+
+        Atoms are named as in `atom_names`: `n0`, `n1`, ... are the inputs, and `q` and `r` the results of divisions. `format_function`
+        writes the expression into a function.
+        """
         if isinstance(line, Bounds):
             name, lower, upper = self.atom_names[line.atom], line.lower, line.upper
             return " <= ".join([*[str(lower)] * (lower > MIN_INT64), name, *[str(upper)] * (upper < MAX_INT64)])

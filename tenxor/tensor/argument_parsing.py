@@ -111,7 +111,10 @@ def write_out(op: str, out: Any, result: T, casting: str = "same_kind", where: A
             )
         return result
     if not isinstance(target, TensorBase):
-        raise DTypeError(f"{op}: out must be a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
+        raise DTypeError(
+            f"{op}: out must be a tensor, not {type(target).__name__}; for an array use out=tx.asarray(array, copy=False), which shares its"
+            " memory"
+        )
     receiver: Any = target
     untyped_result: Any = result
     written: T = receiver._write_result(

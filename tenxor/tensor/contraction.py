@@ -54,7 +54,7 @@ def matmul(a: ArrayLike, b: ArrayLike, *, out: Any = None) -> Any:
     b : Tensor, array or sequence
         Matrices of shape `(..., k, n)`. A 1-D operand is a column.
     out : Tensor, optional
-        Receives the result, and is returned.
+        Receives the result, and is returned. Must have the shape of the result, and a dtype that can hold it.
 
     Returns
     -------
@@ -65,9 +65,9 @@ def matmul(a: ArrayLike, b: ArrayLike, *, out: Any = None) -> Any:
     Raises
     ------
     ShapeError
-        If the shapes do not fit. The text names both shapes and the axis.
+        If the shapes do not fit (the text names both shapes and the axis), if an operand is 0-d, or if `out` has another shape.
     DTypeError
-        If an operand is a number, which has no axes.
+        If an operand is a number, which has no axes, or if `out` is no tensor or of a dtype that cannot hold the result.
 
     Examples
     --------

@@ -142,7 +142,10 @@ class IndexedWriteMethods(WriteMethods):
 
 
 def identity_element(reduction: Reduction, dtype: DType) -> Number:
-    """Return the identity of a reduction, as an element of a dtype."""
+    """Return the identity of the reduction "sum", "prod", "max", "min", "any" or "all" as a Python number.
+
+    For "max" of floats it is -infinity, and of integers the least number of `dtype`; "min" likewise. Other reductions have no identity.
+    """
     if reduction.name in ("max", "min"):
         is_max = reduction.name == "max"
         return (-inf if is_max else inf) if dtype.is_float else dtype.lowest if is_max else dtype.highest

@@ -277,7 +277,10 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
     # Index arrays
 
     def _key_items(self, key: Any) -> tuple[Any, ...]:
-        """Return the items of a key, with lists that hold traced indices as tensors."""
+        """Return the items of the index key `key` as a tuple; a key other than a tuple is the only item.
+
+        A list with a traced tensor in it, as inside `vmap`, becomes a tensor. Other lists stay lists.
+        """
         items = key if isinstance(key, tuple) else (key,)
         return tuple([self._to_operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in items])
 

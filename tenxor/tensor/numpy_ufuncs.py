@@ -65,7 +65,10 @@ def apply_ufunc(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: 
 
 
 def _overrides_ufuncs(x: Any) -> bool:
-    """Return whether `x` is neither a tensor nor an ordinary array, and its class overrides ufuncs."""
+    """Return whether `x` is no tensor, and its class defines an `__array_ufunc__` of its own, be it None.
+
+    Arrays are False, including those of subclasses that inherit the method.
+    """
     override = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
     return override is not np.ndarray.__array_ufunc__ and not isinstance(x, TensorBase)
 

@@ -11,6 +11,8 @@ from functools import cache
 from math import isfinite
 from typing import Any, Self
 
+import numpy as np
+
 from .._utils.aliases import argument_aliases
 from .._utils.cache_registry import register
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
@@ -268,9 +270,9 @@ class ReductionMethods(ElementwiseMethods):
         """Return the first position of the largest element along `axis`, as a new int64 tensor. See `tx.argmax`.
 
         NaN counts as the largest. For `axis` None, the position is in the flattened tensor. `keepdims` and `out` are as in `sum`. Raise
-        ShapeError for an axis of size 0, and DTypeError for complex numbers.
+        ShapeError for an axis of size 0, AxisError for several axes, and DTypeError for complex numbers.
         """
-        return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims)
+        return self._find_extremum("argmax", axis, keepdims)
 
     @delegate_to("argmin")
     @argument_aliases
@@ -286,9 +288,15 @@ class ReductionMethods(ElementwiseMethods):
         """Return the first position of the smallest element along `axis`, as a new int64 tensor. See `tx.argmin`.
 
         NaN counts as the smallest. For `axis` None, the position is in the flattened tensor. `keepdims` and `out` are as in `sum`. Raise
-        ShapeError for an axis of size 0, and DTypeError for complex numbers.
+        ShapeError for an axis of size 0, AxisError for several axes, and DTypeError for complex numbers.
         """
-        return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims)
+        return self._find_extremum("argmin", axis, keepdims)
+
+    def _find_extremum(self, op: str, axis: int | None, keepdims: bool) -> Self:
+        """Return the result of `op`, "argmax" or "argmin". Raise AxisError unless `axis` is a single axis or None for all axes."""
+        if axis is not None and type(axis) is not int:
+            axis = normalize_axis(op, axis, self.ndim)
+        return self._reduce(REDUCTIONS[op], op, axis, keepdims)
 
     # Averages: sums in float32 or wider, divided once
 
@@ -390,8 +398,10 @@ class ReductionMethods(ElementwiseMethods):
 
     def _variance(self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None) -> tuple[Self, DType]:
         """Return the variance in the dtype of the computation, and the real dtype of the result, for the arguments of `var`."""
+        if isinstance(correction, np.generic):
+            correction = correction.item()
         if not isinstance(correction, (int, float)):
-            raise ArgumentError(f"{op}: correction must be a number, not {describe_value(correction)}")
+            raise ArgumentError(f"{op}: correction must be a real number of Python or NumPy, not {describe_value(correction)}")
         wide, result = self._prepare_average(op)
         squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
         centre = wide._reduce_to_mean(op, axis, True) if mean is None else wide._to_operand(mean, op)

@@ -524,9 +524,9 @@ class ScatterMethods(IndexingMethods):
 
 
 def _parse_scatter_reduce(op: str, reduce: str | None) -> str | None:
-    """Return the name of the reduction, "sum" or "prod", for the argument `reduce` of `scatter`, "add" or "multiply". Return None for None.
+    """Return the name of the reduction for the argument `reduce` of `scatter`: "sum" for "add", "prod" for "multiply", None for None.
 
-    Raise ArgumentError for another value.
+    Raise ArgumentError, naming the method `op`, for another value.
     """
     return None if reduce is None else {"add": "sum", "multiply": "prod"}[check_choice(op, "reduce", reduce, "add", "multiply")]
 

@@ -73,7 +73,10 @@ class ViewMethods(TensorBase):
         """
         if dims is not None:
             if axes:
-                raise ArgumentError("permute: axes and dims are two names of one argument; give only axes")
+                raise ArgumentError(
+                    f"permute: dims is given besides the axes {describe_value(axes)}; give them once, as x.permute(1, 0) or"
+                    " x.permute(dims=(1, 0))"
+                )
             axes = (dims,)
         return self._view(self.layout.permute(parse_ints("permute", axes)))
 

@@ -240,8 +240,10 @@ class WriteMethods(TensorBase):
         return source, source_layout
 
     def _move_to_new_buffer(self) -> Buffer:
-        """Copy the content of the storage, already in memory, to a new buffer, which becomes the buffer of the storage. Return the new
-        buffer.
+        """Copy the content of the storage to a new buffer, and return that buffer. The storage gets a new node with this buffer.
+
+        The content must be in memory. The node keeps the tape node. This is done before a write if others read the old buffer, or if it
+        may not be written. The caller must hold `compute_lock`.
         """
         node = self.storage.node
         shared_buffer = node.buffer

@@ -147,7 +147,7 @@ def test_attention_promotes_the_dtypes_of_its_operands() -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_attention_accepts_operands_of_any_layout() -> None:
+def test_attention_of_strided_and_pending_operands_equals_the_reference() -> None:
     (x,) = drawn((3, 6, 2, 4))
     t = tx.asarray(x)
     for tensor, array in (

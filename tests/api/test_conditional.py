@@ -89,7 +89,7 @@ def test_select_put_and_interp_reject_invalid_arguments() -> None:
         tx.put(x, [1], [])
     with pytest.raises(ArgumentError, match="mode must be"):
         tx.put(x, [1], 1.0, "never")
-    with pytest.raises(ShapeError, match=r"mask has shape \(2,\), the tensor \(3,\)"):
+    with pytest.raises(ShapeError, match=r"mask has shape \(2,\), and x \(3,\)"):
         tx.putmask(x, tx.asarray([True, False]), 1.0)
     with pytest.raises(DTypeError, match="writes into a tensor"):
         tx.put([1, 2], [0], 1)

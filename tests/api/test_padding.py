@@ -82,7 +82,7 @@ def test_pad_by_mean_or_median_of_no_elements_gives_nan_for_floats_only(mode: An
 
 
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])
-def test_pad_by_odd_reflection_of_bools_equals_numpy(mode: Any) -> None:
+def test_pad_of_bools_with_reflect_type_odd_equals_numpy(mode: Any) -> None:
     x = np.asarray([[True, False, False], [False, True, True]])
     for width in (1, 3, ((0, 4), (2, 0))):
         result = tx.pad(tx.asarray(x), width, mode, reflect_type="odd")

@@ -93,6 +93,9 @@ def test_lexsort_equals_numpy() -> None:
         tx.lexsort([tx.ones(2), tx.ones(3)])
     with pytest.raises(ArgumentError, match="at least one key"):
         tx.lexsort([])
+    for keys in (5, tx.asarray(5), [object()]):
+        with pytest.raises(ArgumentError, match=r"^lexsort: keys is .*; it must be a sequence of tensors, .* at least 1 axis \("):
+            tx.lexsort(keys)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)

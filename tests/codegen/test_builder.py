@@ -325,7 +325,7 @@ class TestScopes:
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 @pytest.mark.parametrize("dtype", [tx.float32, tx.float64], ids=str)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_avx512_instructions_are_not_emitted_for_avx2_targets(name: str, dtype: tx.DType, vector_bytes: int) -> None:
+def test_elementary_functions_for_avx2_targets_use_no_avx512_instructions(name: str, dtype: tx.DType, vector_bytes: int) -> None:
     """Singles computed in doubles fill vectors twice as wide as the registers. These vectors alone do not imply AVX-512."""
     x = tx.ones(5, dtype=dtype).realize()
     y = getattr(tx, name)(*(x,) * (2 if name in ("atan2", "hypot", "logaddexp", "pow") else 1))

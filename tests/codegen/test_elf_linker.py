@@ -253,7 +253,7 @@ for text_hash, reference in sorted(compiler()._code_by_hash.items()):
 """
 
 
-def test_compiled_and_loaded_kernels_are_the_same_bytes_at_equal_page_offsets(tmp_path: Path) -> None:
+def test_kernel_from_disk_has_the_bytes_and_page_offset_of_the_compiled_one(tmp_path: Path) -> None:
     """So the process that compiles a kernel runs the kernel as fast as the processes that find it on disk."""
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHIPPED": ""}
     outputs = [python("-c", CODE_IN_MEMORY, env=environment).stdout.splitlines() for _ in range(2)]

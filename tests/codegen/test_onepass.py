@@ -159,7 +159,7 @@ class TestSelection:
             x, v = tx.zeros((20, columns)).realize(), tx.zeros(columns).realize()
             assert any(map(is_single_pass, kernels_of(x.T @ (x @ v)))) == once
 
-    def test_norm_of_a_single_pass_result_is_another_kernel(self) -> None:
+    def test_vector_norm_of_a_single_pass_result_is_a_second_kernel(self) -> None:
         x, v, _ = operands(20, 33, float64)
         first, *others = kernels_of(tx.linalg.norm(x.T @ (x @ v)))
         assert is_single_pass(first) and len(others) == 1

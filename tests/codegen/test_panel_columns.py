@@ -175,7 +175,7 @@ class TestReductionsInsideReductions:
     """Lanes run along one loop of the inner reduction and another of the outer one."""
 
     @pytest.mark.parametrize("shape", [(3, 5, 70), (2, 70, 33), (1, 9, 40), (3, 2, 200), (2, 3, 1)])
-    def test_nested_row_reductions_agree_on_both_back_ends(self, shape: tuple[int, int, int]) -> None:
+    def test_row_reductions_inside_others_agree_in_machine_code_and_interpreter(self, shape: tuple[int, int, int]) -> None:
         x, y = integers(*shape), integers(*shape[:2], 45, seed=1)
         for inner in (x.max(axis=-1, keepdims=True), y.sum(axis=-1, keepdims=True)):
             agree(tx.abs(x - inner).sum(axis=(1, 2)), (x * inner).max(axis=(1, 2)), (x - inner).count_nonzero())
@@ -189,7 +189,7 @@ class TestReductionsInsideReductions:
 
 class TestRowBuffers:
     @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
-    def test_row_buffers_of_every_length_agree_on_both_back_ends(self, dtype: DType) -> None:
+    def test_kernels_with_row_buffers_agree_in_machine_code_and_interpreter(self, dtype: DType) -> None:
         for n in (1, 2, 15, 16, 17, 31, 33, 65):
             e = tx.exp2(integers(2, n, dtype=dtype))  # exact
             (kernel,) = agree(e / e.max(axis=1, keepdims=True))

@@ -181,7 +181,7 @@ class TestRuntimeSymmetry:
 
 
 class TestTargets:
-    def test_symmetric_product_is_written_into_a_view(self) -> None:
+    def test_symmetric_product_assigned_to_a_view_writes_only_the_view(self) -> None:
         x = normal(20, 70)
         wanted = (x.T @ copy_of(x)).to_numpy()
         for key in ((slice(5, 75), slice(3, 73)), (slice(5, 75), slice(72, 2, -1)), (slice(0, 140, 2), slice(3, 73))):

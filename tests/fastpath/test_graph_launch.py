@@ -96,7 +96,7 @@ def test_launch_records_of_other_sizes_equal_python_records(name: str, python_fr
 
 
 @pytest.mark.usefixtures("afresh")
-def test_updates_of_other_sizes_run_no_python(python_frames: list[bytes]) -> None:
+def test_in_place_updates_at_new_sizes_mostly_reuse_launch_records(python_frames: list[bytes]) -> None:
     def step(n: int) -> list[bytes]:
         x, y = X[: n + 7].copy(), tx.asarray(Y[:n]).realize()
         t = tx.asarray(x.copy()).realize()

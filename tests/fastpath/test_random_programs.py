@@ -96,7 +96,7 @@ def test_nodes_with_many_readers_are_visited_once() -> None:
         assert y.sum().item() == pytest.approx(50 * 1.5**40) and (y / y.sum()).sum().item() == pytest.approx(1.0)
 
 
-def test_pending_and_stored_operands_are_distinguished() -> None:
+def test_pending_minus_stored_does_not_reuse_the_plan_of_stored_minus_pending() -> None:
     """With swapped operands the graph is another one; it once ran the plan of the first, and read at address 0."""
     n = 4000
     down = tx.asarray(list(range(n, 0, -1))).realize()

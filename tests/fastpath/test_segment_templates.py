@@ -79,7 +79,7 @@ def recorded_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("bits", [bits_back, bits_forward])
 @pytest.mark.parametrize("name", LOSSES)
-def test_derivatives_of_other_sizes_match_those_without_rules(name: str, bits: Any, recorded_stretches: list[Any]) -> None:
+def test_derivatives_replayed_at_new_sizes_equal_those_without_fast_path(name: str, bits: Any, recorded_stretches: list[Any]) -> None:
     loss = LOSSES[name]
     replay._recording_cache.clear()
     for n in SIZES:

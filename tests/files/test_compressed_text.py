@@ -44,7 +44,7 @@ def test_decompression_stops_at_max_bytes(line: bytes, tmp_path: Path) -> None:
         tx.files.load_csv(path, max_bytes=100_000)
 
 
-def test_max_bytes_limits_the_text_of_compressed_files_only(tmp_path: Path) -> None:
+def test_max_bytes_ignores_plain_files_and_must_be_positive(tmp_path: Path) -> None:
     text = b"1,2\n" * 1000
     for name, content in (("x.csv", text), ("x.csv.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(content)

@@ -272,7 +272,7 @@ def test_archive_with_a_duplicate_member_raises(tmp_path: Path) -> None:
         tx.files.load_npz(tmp_path / "x.npz")
 
 
-def test_gguf_blocks_with_nan_factors_emit_no_warning(tmp_path: Path) -> None:
+def test_gguf_blocks_with_nan_or_inf_scales_load_as_nan_without_warning(tmp_path: Path) -> None:
     block = np.array([np.nan, np.inf], np.float16)
     content = b"".join(factor.tobytes() + bytes(32) for factor in block)
     (tmp_path / "m.gguf").write_bytes(gguf({"w": ((2, 32), 8, content)}, {}))

@@ -66,7 +66,7 @@ def agree(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_repeated_numpy_function_call_uses_the_recorded_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_call_of_a_numpy_function_uses_the_recorded_dispatch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = FUNCTIONS[name], tx.asarray(A)
     expected = call(A)
     for_numpy._dispatches.clear()

@@ -113,7 +113,7 @@ def test_negative_ints_count_from_the_end():
 
 
 @pytest.mark.parametrize("bad", [3, -4])
-def test_int_out_of_range_raises_index_error(bad):
+def test_index_and_oindex_raise_index_out_of_range(bad):
     with pytest.raises(IndexOutOfRange, match=f"index {bad} is out of range for axis 1 with size 3"):
         contiguous(2, 3).index((0, bad))
     with pytest.raises(IndexOutOfRange, match=f"index {bad} is out of range for axis 1 with size 3"):

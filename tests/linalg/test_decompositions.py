@@ -139,7 +139,7 @@ def test_decompositions_of_integers_are_computed_in_float64(dtype: tx.DType) -> 
         assert close(function(x), function(wide))
 
 
-def test_eigvals_of_a_large_batch_equal_those_of_single_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eigvals_of_a_batch_on_several_threads_equal_those_of_single_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenxor.native.host_execution.MAX_ONE_THREAD_NS", 0)
     x = random((40, 4, 4))
     values = L.eigvals(x)

@@ -146,7 +146,7 @@ def test_matrix_functions_reject_invalid_matrices_and_arguments() -> None:
         L.cross(x, x, axis=2)
     with pytest.raises(DTypeError, match="bool"):
         L.cross(x > 0, x > 0)
-    with pytest.raises(ShapeError, match=r"factors 0 and 1 have shapes \(2, 3\) and \(2, 3\)"):
+    with pytest.raises(ShapeError, match=r"tensors 0 and 1 have shapes \(2, 3\) and \(2, 3\)"):
         L.multi_dot([x, x])
     with pytest.raises(ArgumentError, match="at least 2"):
         L.multi_dot([x])

@@ -110,7 +110,7 @@ class TestElementwise:
         assert np.array_equal(value(z), numbers.reshape(4, 6).T + numbers.reshape(6, 4))
         assert [o.written for o in kernel.operands] == [True]
 
-    def test_positions_through_a_chain_are_stored_first(self) -> None:
+    def test_position_node_read_through_a_view_chain_is_a_kernel_of_its_own(self) -> None:
         n = position(2, 3)
         z = elementwise("square", (n, whole_layout(n).transpose().reshape((6,))))
         assert len(compute(z)) == 2

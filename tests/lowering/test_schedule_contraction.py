@@ -414,7 +414,7 @@ def test_product_kernel_prints_as_text() -> None:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_product_of_complex_and_real_matrices_multiplies_zero_imaginary_parts(swapped: bool) -> None:
+def test_matmul_of_complex_and_real_keeps_the_products_with_imaginary_zero(swapped: bool) -> None:
     """Each product is rounded once, also with an imaginary part of 0. The result does not depend on when a matrix became complex."""
     x, y = ones(30, 30, dtype=tx.complex128), ones(30, 30, dtype=float64)
     product = product_of(y @ x if swapped else x @ y)

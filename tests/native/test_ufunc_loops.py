@@ -43,7 +43,7 @@ def found(name: str, dtype: DType = tx.float64, **options: Any) -> bool:
     return ufunc_loops.find_verified_loop(HOST_OPS[name], [dtype] * len(HOST_OPS[name].operand_axes), options) is not None
 
 
-def test_direct_loops_are_found_in_this_numpy(afresh: None) -> None:
+def test_c_loops_of_linalg_functions_are_found_in_this_numpy(afresh: None) -> None:
     assert not missing_in_numpy()
     assert all([found(name, d) for name in OF_DOUBLES for d in (tx.float64, tx.complex128)])
 

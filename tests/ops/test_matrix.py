@@ -304,7 +304,7 @@ def test_power_operator_equals_pow() -> None:
         assert_identical(array(tensor(integers) ** number), array(tx.pow(tensor(integers), number)), "int8 **", number)
 
 
-def test_integers_beyond_float64_are_exact() -> None:
+def test_arithmetic_of_integers_beyond_2_to_the_53_is_exact() -> None:
     big = np.array([2**53 + 1, 2**62 + 3, -(2**63), 2**63 - 1])
     assert (tensor(big) - (2**53)).tolist() == [(v - 2**53 + 2**63) % 2**64 - 2**63 for v in big.tolist()]
     assert (tensor(big) // 3).tolist() == [v // 3 for v in big.tolist()]

@@ -12,7 +12,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.dtypes import DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
-from tenxor.errors import DTypeError, ShapeError
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tenxor.ops.reductions import REDUCTIONS
 from tenxor.runtime.planner import preview_kernels
 
@@ -423,3 +423,35 @@ def test_reduction_keeps_the_memory_order_of_its_operand() -> None:
         np.testing.assert_allclose(array(reduced), getattr(a, name)(axis=0, keepdims=True), rtol=1e-6)
     assert tensor(values).sum(axis=1).is_contiguous() and tensor(values).sum(axis=1, keepdims=True).is_contiguous()
     assert t.sum().strides == () and t[:, :1].sum(axis=2).shape == (6, 1)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_argmax_and_argmin_take_a_single_axis(name: str) -> None:
+    x = tx.ones((2, 3, 4))
+    for axis in ((0, 1), (0,), [0], ()):
+        for call in (getattr(x, name), lambda axis: getattr(tx, name)(x, axis=axis), lambda axis: getattr(np, name)(x, axis=axis)):
+            for _ in range(3):
+                with pytest.raises(AxisError, match=f"{name}: an axis must be an integer, not "):
+                    call(axis)
+    assert getattr(x, name)(np.int64(-1)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+@pytest.mark.parametrize("dtype", [None, np.int64, np.float64])
+def test_initial_of_integer_reductions_loses_its_fraction_as_in_numpy(name: str, dtype: Any) -> None:
+    for values in ([1, 2], [-1, -2], [7]):
+        for initial in (1.5, -1.5, np.float32(2.75), True, 3):
+            wanted = getattr(np, name)(np.array(values), initial=initial, dtype=dtype)
+            found = getattr(tx, name)(tx.asarray(values), initial=initial, dtype=dtype)
+            assert found.item() == wanted and str(found.dtype) == str(wanted.dtype), (values, initial)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_correction_may_be_a_numpy_scalar(name: str) -> None:
+    x = tx.asarray([1.0, 2.0, 6.0])
+    for correction in (np.float32(1), np.int8(1), np.float64(0.5)):
+        for _ in range(3):
+            assert getattr(x, name)(correction=correction).item() == getattr(tx, name)(x, correction=float(correction)).item()
+    for wrong in ("1", None, np.complex64(1), tx.asarray(1.0)):
+        with pytest.raises(ArgumentError, match=f"{name}: correction must be a real number of Python or NumPy, not "):
+            getattr(x, name)(correction=wrong)

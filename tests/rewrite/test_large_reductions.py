@@ -76,7 +76,7 @@ def test_float16_sums_accumulate_in_float32() -> None:
     assert (x.T[::2] / 2).sum(axis=1).tolist() == [float(1 << 15)] * 2
 
 
-def test_long_product_is_one_node_and_many_blocks(threads: Callable[[int], None]) -> None:
+def test_matmul_with_a_long_inner_axis_is_one_sum_node_in_several_kernels(threads: Callable[[int], None]) -> None:
     a, b = tx.asarray(values((24, 70_000))), tx.asarray(values((70_000, 33)))
     result = a @ b
     node = result.storage.node

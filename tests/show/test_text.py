@@ -128,7 +128,7 @@ def test_long_rows_continue_on_indented_lines() -> None:
 
 def test_dims_and_fmt_refuse_invalid_arguments() -> None:
     t = counting(2, 3)
-    with pytest.raises(IndexOutOfRange, match=r"dims has 3 entries, but shape \(2, 3\) has 2 axes"):
+    with pytest.raises(IndexOutOfRange, match=r"dims has 3 entries for shape \(2, 3\); it must have at most 2"):
         to_string(t, dims=(None, None, None))
     with pytest.raises(IndexOutOfRange, match=r"dims\[1\] is 3, but axis 1 of shape \(2, 3\) has 3 positions"):
         to_string(t, dims=(None, 3))

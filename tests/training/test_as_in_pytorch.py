@@ -369,7 +369,8 @@ def test_activations_follow_their_formulas() -> None:
     found = F.prelu(tx.asarray(rows), tx.asarray(slopes))
     np.testing.assert_allclose(found.to_numpy(), np.where(rows > 0, rows, rows * slopes[:, None]), rtol=1e-12)
     assert F.prelu(t, tx.asarray([0.5])).tolist() == np.where(x > 0, x, x * 0.5).tolist()
-    with pytest.raises(tx.errors.ShapeError, match=r"prelu: weight has shape \(3,\)"):
+    assert F.prelu(t, tx.asarray(0.5)).tolist() == np.where(x > 0, x, x * 0.5).tolist()
+    with pytest.raises(tx.errors.ShapeError, match=r"prelu: weight has shape \(3,\) .* must be \(\), \(1,\) or \(4,\)"):
         F.prelu(tx.asarray(rows), tx.ones(3))
     with pytest.raises(tx.errors.ShapeError, match=r"glu: .* must have an even size"):
         F.glu(tx.asarray(rows))

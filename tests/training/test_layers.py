@@ -139,6 +139,17 @@ def test_narrow_initial_weights_are_rounded_float32_weights(fill: Any) -> None:
     assert narrow.tolist() == wide.astype(tx.bfloat16).tolist()
 
 
+@pytest.mark.parametrize("dtype", [tx.bool, tx.int32, tx.complex64], ids=str)
+@pytest.mark.parametrize(
+    "name", ["kaiming_normal_", "kaiming_uniform_", "normal_", "orthogonal_", "uniform_", "xavier_normal_", "xavier_uniform_"]
+)
+def test_random_initialisers_reject_dtypes_other_than_real_floats(name: str, dtype: tx.DType) -> None:
+    weight = tx.zeros((3, 5), dtype=dtype)
+    with pytest.raises(tx.errors.DTypeError, match=f"^{name}: a tensor of dtype {dtype} cannot hold .* must be real floating-point$"):
+        getattr(nn.init, name)(weight)
+    assert not weight.any()
+
+
 def test_batch_norm_in_training_and_evaluation_matches_numpy() -> None:
     layer = nn.BatchNorm2d(3, dtype=tx.float64)
     x = drawn(4, 3, 2, 5)

@@ -289,7 +289,7 @@ def test_initial_weights_have_documented_distributions() -> None:
     ("name", "meant"), [("ReLU", "tx.relu"), ("LeakyReLU", "tx.nn.functional.leaky_relu"), ("LogSoftmax", "tx.log_softmax")]
 )
 def test_missing_activation_class_names_the_function(name: str, meant: str) -> None:
-    with pytest.raises(UnknownAttribute, match=f"no class {name}; {meant} is a function"):
+    with pytest.raises(UnknownAttribute, match=f"no class {name}; use the function {meant} itself"):
         getattr(tx.nn, name)
     assert not hasattr(tx.nn, "Nothing") and not hasattr(tx.nn, "relu")
 

@@ -134,7 +134,7 @@ def test_optimizer_state_has_the_steps_of_each_parameter() -> None:
     expected = steps_with_late_gradient(optimizer, first, second, 2, 0)
     again = [tx.nn.Parameter(x) for x in values]
     other = tx.optim.Adam(again)
-    with pytest.raises(tx.errors.ArgumentError, match="counts of 1 parameters and the optimizer 2"):
+    with pytest.raises(tx.errors.ArgumentError, match="counts the steps of 1 parameters, and this optimizer has 2"):
         other.load_state_dict({**state, "counts": [20]})
     with pytest.raises(tx.errors.ArgumentError, match="count 1 must be a whole number"):
         other.load_state_dict({**state, "counts": [20, "2"]})
@@ -313,7 +313,7 @@ def test_invalid_parameters_and_states_raise() -> None:
         tx.optim.SGD([x, x])
     with pytest.raises(tx.errors.ArgumentError, match="must be a function"):
         tx.optim.LBFGS([x]).step()
-    with pytest.raises(tx.errors.ArgumentError, match="has 0 parameters and the optimizer 1"):
+    with pytest.raises(tx.errors.ArgumentError, match="has 0 parameters; it must have 1, as the optimizer"):
         tx.optim.SGD([x]).load_state_dict({"steps": 1, "groups": [{}], "state": []})
 
 
@@ -371,7 +371,7 @@ def test_one_cycle_refuses_totals_beyond_exact_floats() -> None:
 
 def test_parameters_must_be_a_list_and_rates_nonnegative() -> None:
     x = tx.nn.Parameter([1.0, 2.0])
-    with pytest.raises(tx.errors.ArgumentError, match="list of tensors"):
+    with pytest.raises(tx.errors.ArgumentError, match="params must be a list, not a tensor"):
         tx.optim.SGD(x)
     for kind, name in ((tx.optim.SGD, "momentum"), (tx.optim.AdamW, "weight_decay"), (tx.optim.Adam, "eps"), (tx.optim.LBFGS, "lr")):
         with pytest.raises(tx.errors.ArgumentError, match=f"{name} is -0.5; it must be 0 or more"):

@@ -193,7 +193,7 @@ def test_gcn_refuses_an_adjacency_that_is_not_square_over_its_nodes() -> None:
 
 
 @pytest.mark.parametrize(("keys", "values"), [((2, 3, 1, 4), (2, 3, 2, 4)), ((2, 1, 2, 4), (2, 3, 2, 4)), ((2, 3, 2, 1), (2, 3, 2, 1))])
-def test_key_value_cache_refuses_other_shapes(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
+def test_key_value_cache_append_rejects_keys_and_values_of_other_shapes(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
     cache = tx.nn.KeyValueCache(2, 3, 5, 4)
     with pytest.raises(tx.errors.ShapeError, match=r"both must be \(2, 3, steps, 4\)"):
         cache.append(tx.ones(keys, dtype=tx.float32), tx.ones(values, dtype=tx.float32))

@@ -162,7 +162,7 @@ class Value:
 
     @property
     def format(self) -> FloatFormat:
-        """The format of floats as wide as a lane: float64 for 64 bits, and float32 for less."""
+        """The float format for computations with this value: float64 if an element has 64 bits, otherwise float32. It may be an integer."""
         return float_formats.FLOAT64_FORMAT if self.type.scalar.bits == 64 else float_formats.FLOAT32_FORMAT
 
     def as_bits(self) -> Value:

@@ -83,7 +83,7 @@ class Compiler:
 
     @property
     def full_target(self) -> Target:
-        """The target, with LLVM's name for the processor; the first access may ask LLVM."""
+        """The target, with LLVM's name for the processor in place of `NATIVE_CPU`; only then, the first access may ask LLVM."""
         return self.target._replace(processor=get_host_info().processor) if self.target.processor.cpu == NATIVE_CPU else self.target
 
     @lazy_attribute
@@ -327,5 +327,8 @@ def use_compiler(replacement: Compiler) -> Iterator[None]:
 
 
 def count_compilations() -> tuple[int, int]:
-    """Return how many kernels were compiled, and how many found in the package or on disk; (0, 0) without a compiler."""
+    """Return how many kernels this process compiled, and how many it loaded from the package or from disk.
+
+    The answer is (0, 0) while no compiler has been made. No compiler is made for the question.
+    """
     return (_compiler.compiled_count, _compiler.loaded_count) if _compiler else (0, 0)

@@ -85,7 +85,7 @@ class _Iteration:
         return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.replaced_axis else t for t in a.terms]))
 
     def rewrite_expr(self, e: Expr) -> Expr:
-        """Return an expression with the axis and the accumulators of this iteration."""
+        """Return `e` with this iteration's axis in place of the loop's, and this iteration's accumulators in place of the loop's."""
         return rebuild(e, self.rewrite_leaf)
 
     def rewrite_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:

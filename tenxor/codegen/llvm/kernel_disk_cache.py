@@ -128,7 +128,10 @@ def _find_home() -> str:
 
 
 def check_setting() -> None:
-    """Warn if `TENXOR_CACHE_DIR` names a folder that cannot be used; an empty value is no reason to warn."""
+    """Warn if `TENXOR_CACHE_DIR` names a folder that cannot be used or created, belongs to another user, or is writable by others.
+
+    Do not warn if it is unset (the default folder is used) or empty (nothing is cached on disk).
+    """
     setting = os.environ.get("TENXOR_CACHE_DIR")
     reason = explain_refusal(setting) if setting else None
     if reason:

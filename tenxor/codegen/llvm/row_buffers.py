@@ -32,7 +32,10 @@ def load_states(em: Emitter, accumulators: set[int]) -> None:
 
 
 def store_states(em: Emitter, accumulators: set[int]) -> None:
-    """Emit the store of the states of the reductions `accumulators` to their rows, for the present lanes."""
+    """Emit the store of the states of reductions to their rows on the stack, for the lanes of the current step.
+
+    `accumulators` holds numbers of reductions in `em.kernel.accumulators`, each with a row of states along an axis (`row_axis`).
+    """
     em.continue_innermost()
     for accumulator in sorted(accumulators):
         for part_number, dtype in enumerate(em.kernel.accumulators[accumulator].state_dtypes):

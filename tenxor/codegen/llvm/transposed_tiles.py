@@ -90,7 +90,11 @@ class _TileSource:
 
 
 def load_tile(em: Emitter, e: TileElement) -> ValueVectors:
-    """Emit the load of a tile's elements for the present lanes, or of the part `e.component` of complex elements."""
+    """Emit the load of the elements `e` of a tile on the stack, for the lanes of `em`. Return the vectors, or a scalar without lanes.
+
+    `fill_tile` has filled the tile and transposed its squares before. The row is the index of `e.contiguous_axis`, and the lanes run along
+    `e.read_axis`. If `e.component` is not None, the elements are complex: load the real (0) or the imaginary part (1).
+    """
     component_type = memory_type(e.dtype)
     element = component_type if e.component is None else array(component_type, 2)
     tile, lanes = pointer_to_tile(em, e.tile, element, e.side), em.lanes

@@ -102,10 +102,12 @@ def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) 
 
 
 def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type, components: Sequence[Value], streamed: bool) -> None:
-    """Emit the store of vector number `u` of a step, to contiguous elements, in active lanes only, given a vector of each part.
+    """Emit the store of the active lanes of vector number `u` of a step to contiguous elements.
 
-    `start` points to index 0, and `index` is that of the step's first element. A `streamed` store is aligned, and past the cache if the
-    vector is long enough.
+    `components` has the vector, or for complex elements the vectors of the real and the imaginary parts. `element` is the type of an
+    element in memory, `start` the address of index 0, and `index` the index of the first element of the step. With `streamed` a full vector
+    must lie at an address that its size divides. It is written past the caches if it has at least `Streams.min_vector_bytes` bytes. Stores
+    of some lanes only are ordinary.
     """
     assert em.lanes is not None
     width, n, count = em.lanes.width, len(components), count_active_lanes(em)
@@ -287,9 +289,12 @@ def _load_strided_pairs(em: Emitter, start: Value, index: Value, stride: Value, 
 
 
 def load_small_stride(em: Emitter, row_start: Value, index: Value, step: int, element: Type) -> ValueVectors:
-    """Emit the load of elements `step` apart (a small number), by whole vectors from the first element needed to the last, and no further.
+    """Emit the load of the elements of a step that are `step` apart in memory, by whole vectors that are then shuffled.
 
-    Under a mask, only the first lanes may be active. Return the vectors of the first parts, then those of the second parts, if any.
+    `step` is a small number other than 0, and may be negative. `row_start` is the address of index 0 of the row, `index` the index of the
+    first element of the step, and `element` its type in memory. Nothing outside of the span of the lanes is read: the last vector
+    overlaps the one before. With a mask on `em.lanes`, the active lanes must be the first ones, and only their span is read. Return the
+    vectors; for complex elements, those of the real parts, then those of the imaginary parts.
     """
     lanes = em.lanes
     assert lanes is not None

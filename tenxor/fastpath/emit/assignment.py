@@ -414,7 +414,8 @@ def _compute_source(f: FunctionBuilder, value: Value) -> Value:
 
 
 def _new_scalar(f: FunctionBuilder, value: Value) -> Value:
-    """Emit a `Scalar` of the Python number `value`, as the source of a write. Return a new reference, not held.
+    """Emit a `Scalar` of the Python number `value`, as the source of a write. Return a new reference, not held. The emitted function exits
+    early if memory runs out.
 
     The scalar has no dtype: the launch record knows the type.
     """

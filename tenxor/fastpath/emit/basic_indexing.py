@@ -14,7 +14,8 @@ from ..object_layout import SIZE_OFFSET, SLICE_START_OFFSET, TUPLE_ITEMS_OFFSET,
 from ..sized_template import MAX_AXES
 from .call_replay import new_view
 from .function_builder import FunctionBuilder
-from .pending_operations import can_evaluate_early, has_plain_node, load_computed_slot
+from .node_creation import can_evaluate_early
+from .pending_operations import has_plain_node, load_computed_slot
 from .python_conversion import compute_tensor_node
 from .scalar_arithmetic import new_known_scalar
 from .spec_table import VIEW_DIMS, find_spec

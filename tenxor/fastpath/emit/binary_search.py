@@ -31,10 +31,11 @@ _HEIGHT_PARAMETERS = [("heights", POINTER), ("beside", I64), ("has_left", I64), 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the searches in sorted arrays, for each dtype, and the programs to call the searches.
+    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation.
 
-    The functions emitted include `search_DTYPE`, `ascends_DTYPE`, `numbers_DTYPE`, `search`, `digitize`, `interpolate` and
-    `interpolate_any`.
+    For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
+    dtype, `numbers_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `search`, `digitize` and
+    `interpolate_any` each run a bytecode program of `fastpath/direct_call_programs.py`. `objects` gives the addresses of Python objects.
     """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for dtype in SEARCHABLE_DTYPES:

@@ -14,7 +14,8 @@ from ..limits import MAX_TUPLE_DEPTH
 from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from .direct_calls import pack_results
 from .function_builder import FunctionBuilder
-from .pending_operations import has_plain_node, load_computed_slot, load_shared_read_count, read_operand
+from .node_creation import load_shared_read_count
+from .pending_operations import has_plain_node, load_computed_slot, read_operand
 from .python_conversion import has_unrecorded_node, is_known_scalar, load_data_address
 from .spec_table import load_nbytes
 from .tape_nodes import MAX_SOURCES, is_tape_recorded
@@ -370,7 +371,10 @@ def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value:
-    """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held."""
+    """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held.
+
+    The emitted function returns null or 0 if `read_operand` declines `x`, or if a step fails (with an error set if memory runs out).
+    """
     node, offset = _load_node(f, x)
     operands = f.local(array(POINTER, 2))
     operands.store(node)
@@ -541,7 +545,7 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
 def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> Value:
     """Emit the creation of a tensor on `storage`, with the spec `spec` and the offset `offset`, a Python integer, in elements. Return the
     tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the references to the spec and the offset; if held, they
-    are held no more.
+    are held no more. The emitted function exits early if memory runs out.
     """
     f.hold_borrowed(storage)
     return f.new_instance("Tensor", storage=storage, spec=spec, dtype=f.incref(f.get_slot(spec, "Spec.dtype")), offset=offset)

@@ -173,7 +173,7 @@ def _emit_clear_signatures(f: FunctionBuilder) -> None:
 
 def signature_to_bytes(f: FunctionBuilder) -> Value:
     """Emit the creation of a bytes object with the words of the signature written last. Return the object, which is held (see
-    `FunctionBuilder.hold_owned`).
+    `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
     """
     count, words = _get_word_addresses(f)
     return f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [words, count.load(I64) * 8]))
@@ -341,7 +341,8 @@ def _emit_sign_call(f: FunctionBuilder) -> None:
     """Emit `find_kind(name, arguments, count, names, tape_mask)`: write the signature of a call, and return whether the call has one.
 
     The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. The arguments
-    are those of `sign_call`.
+    are those of `sign_call`. The result is false for an argument that `add_argument` does not accept, and for more than
+    `MAX_SIGNATURE_WORDS` words.
     """
     name, arguments, count, names, tape_mask = f.arguments
     _begin_signature(f, name, count)
@@ -496,9 +497,10 @@ def _emit_python_sign_graph(f: FunctionBuilder) -> None:
 
 
 def _new_dims_tuple(f: FunctionBuilder) -> Value:
-    """Emit the creation of a tuple of the dims. Return the tuple, which is held (see `FunctionBuilder.hold_owned`).
+    """Emit the creation of a tuple of the dims of the signature written last, as Python integers. Return the tuple, which is held.
 
-    The dims are copied first, as Python code may run and write another signature.
+    The dims are copied to a local array first: allocation may start the collector, which may run Python code that writes another
+    signature. The emitted function returns null or 0 if memory runs out.
     """
     count_address, numbers = get_dim_addresses(f)
     count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
@@ -514,7 +516,8 @@ def _add_shape(f: FunctionBuilder, shape: Value) -> None:
 
 def _emit_sign_write(f: FunctionBuilder) -> None:
     """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
-    `spec` of `storage`. Return whether the write has a signature.
+    `spec` of `storage`. Return whether the write has a signature: false if a value or view has no place in one, or for more than
+    `MAX_SIGNATURE_WORDS` words.
 
     After the views come the shapes of the whole storages, the shapes of the nodes of the write.
     """

@@ -11,8 +11,8 @@ from .call_replay import count_arguments, return_keyword_call, spread_arguments
 from .call_signatures import sign_call
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, instantiate_signature
+from .node_creation import can_evaluate_early
 from .node_evaluation import new_node_in_memory
-from .pending_operations import can_evaluate_early
 from .python_conversion import is_known_scalar, load_data_address, use_if_bytes
 from .spec_table import load_nbytes
 

@@ -21,8 +21,8 @@ from ..object_layout import BYTES_CONTENT_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
 from .graph_evaluation import NO_RECORD, request_record
 from .inplace_update import return_if_done_in_place
+from .node_creation import can_evaluate_early
 from .node_evaluation import is_lock_free, set_node_buffer
-from .pending_operations import can_evaluate_early
 from .python_conversion import load_data_address
 
 
@@ -171,7 +171,7 @@ def _emit_compute_over(f: FunctionBuilder) -> None:
     """Emit `computed_over(node, reads, may_ask)`: run the pending update `node` in the memory that it overwrites; return whether it ran.
 
     The old content, source 0 of the update, must be in memory and have exactly `reads` references, all from the update. If `may_ask`,
-    Python makes a missing launch record.
+    Python makes a missing launch record. False without an error means that a condition fails, or that Python has to run the update.
     """
     node, reads, may_ask = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))

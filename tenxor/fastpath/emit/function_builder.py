@@ -198,8 +198,10 @@ class FunctionBuilder(Builder):
         return x
 
     def hold_owned(self, x: Value) -> Value:
-        """Hold a reference to `x` that the emitted function owns already: early exits release it until `transfer_held` or `release_held` is
-        called. No code is emitted. Return `x`.
+        """Hold the reference `x`, which the emitted function owns already and which is not null. Emit no code, and return `x`.
+
+        Early exits emitted from now on (`require`, `decline_if`, `decline`) release the reference, whether an error is set or not.
+        `transfer_held` or `release_held` ends this. `emit_return` and `return_if` release nothing.
         """
         self._held.append(x)
         return x

@@ -120,9 +120,11 @@ def _call_if_positional(f: FunctionBuilder, expected_count: int, count: Value, n
 
 
 def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on one tensor, the only argument at `args`. Return the result, mostly pending; null to decline.
+    """Emit the operation `op` on one tensor. Return the result, or null to have the function in Python called.
 
-    The call has `count` positional arguments, and the keywords in the tuple `names`; null stands for no keywords.
+    `args` is the address of `count` positional arguments, then of the values for the keywords in the tuple `names` (null: no keywords).
+    At run time, null is the result for keywords or another `count` than 1, and also with an exception set. The result is pending, except
+    for `abs` and `negative` of a scalar, which give a known scalar.
     """
     return _call_if_positional(f, 1, count, names, lambda: f.call("unary", POINTER, [args.load(POINTER), op]))
 

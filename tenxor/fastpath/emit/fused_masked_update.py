@@ -16,8 +16,8 @@ from ..object_layout import SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from ..sized_template import MAX_AXES
 from .function_builder import FunctionBuilder
 from .inplace_update import find_update_recipe
+from .node_creation import note_pending
 from .node_evaluation import is_lock_free
-from .pending_operations import note_pending
 from .spec_table import box_keeps_order, find_spec, has_layout_of, load_operand_layout, new_dims
 
 MAX_UPDATE_NODES = 64  # operations in one masked update
@@ -199,7 +199,8 @@ def _replace_operand(f: FunctionBuilder, contiguous_spec: Value, order: Value, s
     """Emit the replacement of node `k` of the list `order` on whole tensors. Return the new node, the spec through which it is read, and
     the offset, a Python integer.
 
-    The new node is item `k` of the list `spread`; `contiguous_spec` is the spec of a whole result. The three references are new.
+    The new node is item `k` of the list `spread`; `contiguous_spec` is the spec of a whole result. The three references are new. The
+    emitted function returns null or 0 if Python code has evaluated node `k` meanwhile.
     """
     node = f.list_item(order, k)
     f.require(_is_pending(f, node))  # Python code may have run and evaluated the node
@@ -308,7 +309,8 @@ def _new_pending_node(
     `FunctionBuilder.hold_owned`).
 
     `result_types` is the shape, dtype and operand dtypes of the operation, and `contiguous_spec` the spec of the result. `operands` is the
-    tuples of sources, of specs (the target's spec last) and of offsets; their held references are consumed.
+    tuples of sources, of specs (the target's spec last) and of offsets; their held references are consumed. The emitted function returns
+    null or 0 if the recipe or the node cannot be made.
     """
     shape, dtype, dtypes = result_types
     sources, through, offsets = operands

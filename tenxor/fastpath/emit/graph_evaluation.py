@@ -135,6 +135,8 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 def _emit_has_usable_record(f: FunctionBuilder) -> None:
     """Emit `is_framed(root)`: return whether the pending graph of `root` has a launch record that can run now; Python makes a missing
     record.
+
+    False stands for a graph without a key or without a record, and for a record that needs workers that are not awake. An error may be set.
     """
     (root,) = f.arguments
 
@@ -221,6 +223,9 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     `HELD_ELSEWHERE` if a node inside is to be computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`.
     Either an earlier launch marked the node as stored; or the node has readers outside, and the kernels store or repeat the node at a high
     cost. No Python code runs until the end.
+
+    `FAILED` is 0, the result of every early exit: the lock of the runtime is taken, `root` is computed, `out` has another size, or a node
+    may only be overwritten by Python. Other reasons are an empty launch record, workers that are not awake, and a kernel that fails.
     """
     root, out, frames = f.arguments
     f.require(is_lock_free(f))

@@ -203,8 +203,9 @@ def mark_visited(f: FunctionBuilder, x: Value, number: Value) -> None:
 
 
 def key_to_bytes(f: FunctionBuilder) -> Value:
-    """Emit the creation of a bytes object with the cache key that the walk has written. Return a new reference, not held; null if memory
-    runs out.
+    """Emit the creation of a bytes object from the global table `key`, where the last walk (`begin_walk`) has written its cache key.
+
+    Return a new reference, not held. It is null, with MemoryError set, if memory runs out.
     """
     return f.call("PyBytes_FromStringAndSize", POINTER, [get_table_address(f, "key"), load_walk_word(f, KEY_WORD_COUNT) * 8])
 

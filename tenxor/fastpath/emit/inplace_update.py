@@ -139,7 +139,8 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
 def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
     """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of `old_node`.
 
-    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run.
+    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if
+    the recipe cannot be made.
     """
     size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
     numbers, constant_one = new_dims(f), f.i64(1)
@@ -159,8 +160,8 @@ def _emit_run_update(f: FunctionBuilder) -> None:
     return success.
 
     `recipe` is the recipe of the update. The part is given by `spec` and `offset`, in elements. The storage must be in memory, and only
-    `result` may read the storage's node. If the launch record is missing and `may_ask` is true, the function asks Python code to build the
-    record and tries once more.
+    `result` may read the storage's node, once and at `offset`. Neither may have a tape node. Otherwise the function returns false. If the
+    launch record is missing and `may_ask` is true, the function asks Python code to build the record and tries once more.
     """
     recipe, storage, spec, offset, result, may_ask = f.arguments
     value = f.hold_borrowed(f.get_slot(f.get_slot(result, "Tensor.storage"), "Storage.node"))
@@ -231,7 +232,8 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
     storage is overwritten.
 
     The operation of `node` must be cheap. Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO` times smaller than
-    `node`. Sources in the memory of the storage are replaced by copies.
+    `node` and have no tape node. Sources in the memory of the storage are replaced by copies. The result is also false if an evaluation or
+    a copy fails, or if `node` is no longer pending.
     """
     node, storage = f.arguments
     element_count, sources = (

@@ -87,10 +87,11 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe with these attributes, as a new reference.
+    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, as a new reference.
 
-    The result is contiguous. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A new recipe
-    goes into the cache `_fast_path_recipes` of `graph/spec.py` alone. A full cache is cleared first, with every result cache."""
+    The recipe is cached in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, which must follow from the others.
+    The recipe is not interned. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A full
+    cache is cleared first, with the result templates of all specs. Return null if the recipe cannot be made."""
     recipes = f.load_object("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])
@@ -142,7 +143,7 @@ def _emit_next_tuple(f: FunctionBuilder) -> None:
 def _emit_instantiate_sources(f: FunctionBuilder) -> None:
     """Emit `sources_like(sources, cursor)`: return the tuple `sources` of a step with the placeholders of scalars filled in, as a new
     reference. A dtype stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the dividend
-    divided by the next integer. Nodes, scalars and numbers of sources stay."""
+    divided by the next integer. Nodes, scalars and numbers of sources stay. Return null if memory runs out."""
     sources, cursor = f.arguments
 
     def is_number(k: Value) -> Value:
@@ -179,7 +180,7 @@ def _emit_instantiate_sources(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_step(f: FunctionBuilder) -> None:
     """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`). `specs` is the array of
-    specs."""
+    specs. Return null if memory runs out."""
     step, specs = f.arguments
     op, dtypes, keeps_order, result_index, spec_indices, boxed_common_index, residuals = (f.tuple_item(step, k) for k in range(STEP_ITEMS))
 
@@ -204,7 +205,8 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
     """Emit `read_like(read, cursor)`: return an item of `StepsTemplate.step_operands`, as a new reference: the sources, offsets and
-    derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; missing numbers are read at the cursor."""
+    derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; missing numbers are read at the cursor.
+    Return null if memory runs out."""
     read, cursor = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
     new_offsets = f.require_new(f.call("integers_at", POINTER, [f.unbox_integer(starts), cursor]))
@@ -217,7 +219,7 @@ def _emit_instantiate_operands(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_record(f: FunctionBuilder) -> None:
     """Emit `frame_like(words, positions, cursor)`: return a copy of the launch record `words` with the next integers at the words
-    `positions`. Without positions, the record does not depend on sizes, and is returned itself. The reference is new."""
+    `positions`. Without positions, the record itself is returned. The reference is new. Return null if memory runs out."""
     words, positions, cursor = f.arguments
     f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(words))
     record = f.require_new(
@@ -304,7 +306,7 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
 
 
 def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a call for the recipe of contiguous data in memory, with the shape and dtype of `spec`. Return the recipe, held."""
+    """Emit a call for the recipe of contiguous data with the shape and dtype of `spec`, or an early exit. Return the recipe, held."""
     return f.require_new(f.call("data_of", POINTER, [spec]))
 
 
@@ -361,7 +363,8 @@ def _emit_python_data_recipe(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_element(f: FunctionBuilder) -> None:
     """Emit `part_like(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference. `element` is
-    an item of `SizedTemplate.element_specs`: a pair gives a view or a tensor in memory, a table of templates by size is returned itself."""
+    an item of `SizedTemplate.element_specs`: a pair gives a view or a tensor in memory, a table of templates by size is returned itself.
+    Return null if memory runs out."""
     element, cursor, specs = f.arguments
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
@@ -578,7 +581,7 @@ def _emit_instantiate_call(f: FunctionBuilder) -> None:
 
 
 def instantiate_signature(f: FunctionBuilder) -> Value:
-    """Emit a call for the result template of a call with the signature written last. Return the template, held."""
+    """Emit a call for the result template of the signature written last, or an early exit if none matches. Return the template, held."""
     return f.require_new(f.call("made_of_kind", POINTER, []))
 
 

@@ -71,7 +71,7 @@ def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
 
 def _emit_compute_node(f: FunctionBuilder) -> None:
     """Emit `computed(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
-    success; a node in memory already is a success.
+    success; a node in memory already is a success. False without an error leaves the node to Python.
 
     Python makes missing launch records. The caller must own a reference to the node; borrowed references may be invalid afterwards.
     """
@@ -458,7 +458,7 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
     """Emit the creation of a node in memory with the recipe `recipe`. The node takes over the reference to `buffer`.
 
-    Return the node, which is held (see `FunctionBuilder.hold_owned`).
+    Return the node, which is held (see `FunctionBuilder.hold_owned`). The emitted function exits early if memory runs out.
     """
     number = f.box_integer(f.call("next_node", I64, []))
     node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)
@@ -478,8 +478,8 @@ def is_lock_free(f: FunctionBuilder) -> Value:
 def _emit_launch_node(f: FunctionBuilder) -> None:
     """Emit `run(node, out)`: launch the kernel of a pending node with sources in memory. Return whether the kernel ran.
 
-    The kernel writes into the buffer `out`. On success the node takes over the reference to `out`. Without a launch record, or if another
-    thread holds the lock of the runtime, no kernel runs. No Python code runs before the kernel.
+    The kernel writes into the buffer `out`. On success the node takes over the reference to `out`. Without a launch record, for a computed
+    node, or if another thread holds the lock of the runtime, no kernel runs. No Python code runs before the kernel.
     """
     node, out = f.arguments
     f.require(is_lock_free(f))
@@ -501,7 +501,8 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
     runtime. Return whether the kernel ran.
 
     `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
-    takes over the reference to the buffer `out`. If another thread computed the node meanwhile, no kernel runs.
+    takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel
+    runs.
     """
     node, *kernel_operands, out = f.arguments
     f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))

@@ -60,7 +60,7 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
     """Emit `run_steps(frame, nodes, offsets, scalars, first_step, stop_step)`, called from Python: run the steps from `first_step` up to
     `stop_step`, not included.
 
-    `frame` is the launch record of a plan. `nodes`, `offsets` and `scalars` are the lists of the plan's cells and inputs. The function
+    `frame` is the launch record of a plan. `nodes`, `offsets` and `scalars` are the lists of the plan's slots and inputs. The function
     returns the number of the first step not run, as a Python integer: `stop_step` after success. An error other than MemoryError is raised.
     """
     _, args, _ = f.arguments

@@ -58,7 +58,7 @@ def _emit_filter_pending(f: FunctionBuilder) -> None:
 
 def _emit_find_owned(f: FunctionBuilder) -> None:
     """Emit `held_by_others(nodes, numbers, reads)`, called from Python: return the `numbers` of nodes that are referenced from elsewhere,
-    as a new list.
+    as a new list. Raise MemoryError if memory runs out.
 
     Node `nodes[numbers[k]]` has `reads[k]` references from recipes and one from the list `nodes`. More references come from elsewhere.
     """
@@ -73,7 +73,9 @@ def _emit_find_owned(f: FunctionBuilder) -> None:
 
 
 def _return_filtered(f: FunctionBuilder, count: Value, look: Callable[[Value, Callable[[Value], None]], None]) -> None:
-    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`."""
+    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`. The emitted function
+    returns null if memory runs out.
+    """
     filtered = f.require_new(f.call("PyList_New", POINTER, [f.i64(0)]))
     f.for_range(count, lambda k: look(k, lambda item: f.append_to_list(filtered, item)))
     f.transfer_held(filtered)

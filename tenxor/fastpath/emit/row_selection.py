@@ -31,8 +31,9 @@ from .block_allocator import get_data_address
 from .deferred_selection import can_defer
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, new_template
+from .node_creation import can_evaluate_early
 from .node_evaluation import new_node_in_memory
-from .pending_operations import can_evaluate_early, compute_specs, find_template, has_plain_node
+from .pending_operations import compute_specs, find_template, has_plain_node
 from .python_conversion import is_known_scalar, load_data_address
 from .spec_table import find_spec, load_nbytes, new_dims, store_dense_strides
 from .template_cache import find_cached_template, get_cache_table
@@ -179,7 +180,8 @@ def _emit_count_selected(f: FunctionBuilder) -> None:
 
 
 def _emit_select_rows(f: FunctionBuilder) -> None:
-    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that a key selects; 0 if an index is out of range.
+    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that a key selects; 0 if an index is out of range, if a
+    list has an item that is no integer, or for a dtype that is no index dtype.
 
     `key` is a tensor or a list; `node` holds the elements of a tensor. `frame` is the copy descriptor. For indices the function writes the
     byte offsets of the rows to the address `row_offsets`.
@@ -226,11 +228,10 @@ AddressOrder = Callable[[Value, Value], tuple[Value, Value]]  # the pair (writte
 
 
 def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Callable[[Value, Value], object]], object]) -> None:
-    """Emit `emit_loop` once for each row width in `COPY_TYPE_BY_ROW_BYTES` and once for other widths; `width` chooses one of them at run
-    time.
+    """Emit a copy loop for each row width in `COPY_TYPE_BY_ROW_BYTES`, and one for all other widths. `width` selects the loop at run time.
 
-    After each loop, the emitted function returns true. `emit_loop` gets a function `copy(to, source)` that copies a row of `width` bytes
-    between two addresses.
+    `emit_loop(copy)` emits one loop. Its argument `copy(to, source)` emits the copy of a row of `width` bytes between two addresses: a load
+    and a store, or `memcpy` for other widths. After the loop the emitted function returns true, for success.
     """
 
     def emit_copies(copy: Callable[[Value, Value], object]) -> Value:
@@ -299,7 +300,7 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
 def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
     """Emit `read_selected(packed_rows, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in
-    `bits`; return true.
+    `bits`; always return true.
 
     The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `packed_rows` are `along` bytes apart. At least
     one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
@@ -336,7 +337,7 @@ def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
 
 
 def _emit_find_rows_template(f: FunctionBuilder) -> None:
-    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference.
+    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference, or null if none can be made.
 
     For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
     `cache_rows_template` builds it, or the fallback in Python does.
@@ -474,7 +475,9 @@ def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: V
 
 
 def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
-    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held."""
+    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held. The emitted
+    function returns null or 0 if `content` gives no node, as for a key on the autograd tape.
+    """
     is_list = f.is_instance(key, "list")
     return f.require_new(
         f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0]
@@ -483,7 +486,7 @@ def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value
 
 def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
     """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is held
-    (see `FunctionBuilder.hold_borrowed`).
+    (see `FunctionBuilder.hold_borrowed`). The emitted function returns null or 0 if memory runs out.
 
     `descriptor` is the address of the copy descriptor.
     """

@@ -10,7 +10,7 @@ from ...dtypes import float64, int64
 from ...graph.spec import FLOAT64_EXACT_LIMIT
 from ..object_layout import FLOAT_VALUE_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
-from .pending_operations import can_evaluate_early
+from .node_creation import can_evaluate_early
 
 _FLOAT_INSTRUCTIONS = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 _INTEGER_INSTRUCTIONS = {"add": "add", "subtract": "sub", "multiply": "mul"}
@@ -63,7 +63,8 @@ def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes
 def new_known_scalar(f: FunctionBuilder, scalar: Value, spec: Value) -> Value:
     """Emit a new tensor of one known scalar, the Python number `scalar`. Return the tensor, not held.
 
-    `scalar` is a held reference, which the tensor takes over. `spec` must have one element.
+    `scalar` is a held reference, which the tensor takes over. `spec` must have one element. The emitted function exits early if memory runs
+    out.
     """
     dtype = f.get_slot(spec, "Spec.dtype")
     storage = f.new_instance("ScalarStorage", _number=scalar, _dtype=f.incref(dtype))
@@ -184,7 +185,7 @@ def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spe
 
 def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
     """Emit the operation called `name` on two doubles `a` and `b`. Return a new tensor of spec `spec`, or of spec `of_truth` for a
-    comparison.
+    comparison. The emitted function returns null or 0 if memory runs out.
     """
     if name in _COMPARISON_PREDICATES:
         return _new_boolean(f, a.compare(_COMPARISON_PREDICATES[name][0], b), of_truth)

@@ -108,8 +108,8 @@ def _get_atom_count_address(cursor: Value) -> Value:
 def _emit_evaluate(f: FunctionBuilder) -> None:
     """Emit `work_out(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of results.
 
-    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails or a
-    value overflows; then `results` may be written in part.
+    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails, a
+    value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be written in part.
     """
     program, numbers, results = f.arguments
     cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MAX_ATOMS))
@@ -160,9 +160,11 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
 
 
 def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
-    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers.
+    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
 
-    The function returns a new tuple of results. It returns null if a guard fails, or if the program takes another number of inputs.
+    Each integer must fit into 64 bits. Return null, without an error, if a guard fails, a value overflows 64 bits, or a divisor is 0. The
+    same if the program takes another number of inputs or has no results. If memory runs out, return null with MemoryError set. Python calls
+    `worked_out` instead.
     """
     program, numbers = f.arguments
     results = f.local(array(I64, MAX_RESULTS))

@@ -57,7 +57,9 @@ def _call_method(f: FunctionBuilder, method: str, *arguments: Value) -> Value:
 
 
 def _emit_getitem(f: FunctionBuilder) -> None:
-    """Emit the slot function of `x[key]`."""
+    """Emit the slot function of `x[key]`: return a new reference, or null with an exception set. For a subclass of Tensor, the
+    function that was in the slot before is called.
+    """
     x, key = f.arguments
     f.return_if(f.has_type(x, "Tensor"), lambda: _call_method(f, "__getitem__", x, key))
     f.emit_return(_call_original(f, "slot_getitem"))
@@ -78,7 +80,7 @@ def _emit_setitem(f: FunctionBuilder) -> None:
 
 
 def _emit_sequence_item(f: FunctionBuilder) -> None:
-    """Emit the slot function of `x[k]` for iteration; `k` is an `i64`. It returns the item as a new reference.
+    """Emit the slot function of `x[k]` for iteration; `k` is an `i64`. It returns the item as a new reference, or null with an error set.
 
     Beyond the last element the function raises an IndexError; its message is never read.
     """
@@ -123,8 +125,10 @@ def _emit_bool(f: FunctionBuilder) -> None:
 
 
 def _emit_compare(f: FunctionBuilder) -> None:
-    """Emit the slot function of the six comparisons, like `x < y`. Its argument `comparison` numbers them in the order of
-    `COMPARISON_METHODS`.
+    """Emit the slot function of the six comparisons, like `x < y`: return a new reference, or null with an exception set. Its argument
+    `comparison` numbers them in the order of `COMPARISON_METHODS`.
+
+    For a subclass of Tensor, or another type of `y`, the function that was in the slot before is called.
     """
     x, y, comparison = f.arguments
     f.return_if(~f.has_type(x, "Tensor"), lambda: _call_original(f, "slot_compared"))
@@ -134,21 +138,26 @@ def _emit_compare(f: FunctionBuilder) -> None:
 
 
 def _emit_in_place(f: FunctionBuilder, name: str) -> None:
-    """Emit the slot function of an in-place operator, like `x += y`."""
+    """Emit the slot function of an in-place operator, like `x += y`: return a new reference, or null with an exception set. For a subclass
+    of Tensor, or another type of `y`, the function that was in the slot before is called.
+    """
     x, y = f.arguments
     f.return_if(f.has_type(x, "Tensor"), lambda: _call_method(f, f"__{name}__", x, y))
     f.emit_return(_call_original(f, f"slot_{name}"))
 
 
 def _emit_unary(f: FunctionBuilder, name: str) -> None:
-    """Emit the slot function of a unary operator, like `-x`."""
+    """Emit the slot function of a unary operator, like `-x`: return a new reference, or null with an exception set. For a subclass of
+    Tensor, the function that was in the slot before is called.
+    """
     (x,) = f.arguments
     f.return_if(f.has_type(x, "Tensor"), lambda: _call_method(f, f"__{name}__", x, f.null()))
     f.emit_return(_call_original(f, f"slot_{name}"))
 
 
 def _emit_binary(f: FunctionBuilder, name: str) -> None:
-    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side.
+    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side. It returns a new reference, or null
+    with an exception set.
 
     If `x` is of `Tensor` or of a subclass, the method of `x` is called, otherwise the reflected method of `y`.
     """

@@ -65,7 +65,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Value:
     """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array `dims` (`new_dims`).
 
-    Return the spec, which is held. Python code may run.
+    Return the spec, which is held. Python code may run. The emitted function returns null or 0 if the spec cannot be made.
     """
     return f.require_new(f.call("spec_with", POINTER, [dtype, ndim, dims]))
 

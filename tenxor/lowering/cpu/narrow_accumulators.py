@@ -14,10 +14,11 @@ SUM_NAMES = ("sum", "count_nonzero")
 
 
 def narrow_accumulators(nest: LoopNest) -> LoopNest:
-    """Return the nest with a vectorized sum of narrow integers or booleans computed in blocks.
+    """Return the nest with a sum of narrow numbers computed in blocks: a 64-bit sum of booleans, or of integers of at most 16 bits.
 
-    Each block has a narrow state, which is then added to the 64-bit state. Every other nest is unchanged, and so is a sum of fewer than
-    `MIN_SUM_ELEMENTS` elements.
+    Each block of `BLOCK_ELEMENTS` elements is summed in an accumulator of 32 bits, or 16 bits for booleans, and then added to the 64-bit
+    sum. No accumulator overflows. `count_nonzero` is changed alike. A nest is returned unchanged if it has another or a second reduction,
+    or a running reduction. It is also unchanged if its innermost loop is not vectorized or has fewer than `MIN_SUM_ELEMENTS` iterations.
     """
     if len(nest.accumulators) != 1 or nest.sequential_accumulators:
         return nest

@@ -76,5 +76,7 @@ def _narrow_positions(s: Statement, accumulators: list[Accumulator]) -> Statemen
 
 
 def _widen_position(position: Expr) -> Expr:
-    """Return a 32-bit position as a 64-bit position; the position of an empty reduction becomes the largest 64-bit integer."""
+    """Return the int32 expression `position` as an int64 expression. The position of an empty reduction, the largest int32
+    (`EMPTY_POSITION`), becomes the largest int64.
+    """
     return where(call("equal", position, Const(EMPTY_POSITION, int32)), Const(int64.highest, int64), cast(position, int64))

@@ -83,9 +83,11 @@ class Kernel(NamedTuple):
         return self.split_axis if self.split_axis >= 0 and self.axes[self.split_axis].parallel else -1
 
     def choose_grain(self, sharing: ThreadLimits) -> int:
-        """Return the minimal number of iterations of the split loop in one piece, for the thresholds `sharing` of the target.
+        """Return the grain of the split loop: the chunks that threads take are multiples of this number of iterations.
 
-        A loop over blocks of columns gets long pieces, at most a block, so each thread reads long runs of memory.
+        `split_axis` must be 0 or more. `sharing` has the thresholds of the target. The grain of a loop over blocks of columns (`For.block`)
+        is a block, or `min_block_columns` if that is less: so each thread reads long runs of memory. The grain of another outermost loop is
+        `step_grain` with lanes, else 1. The grain of a contraction is `step_grain` if the split axis has lanes, else `row_grain`.
         """
         loop = self.body[0]
         if isinstance(loop, For) and loop.axis == self.split_axis:

@@ -248,7 +248,10 @@ def estimate_cost(e: Expr) -> int:
 
 
 def estimate_latency(e: Expr) -> int:
-    """Return the estimated cost of the longest chain of operations in an expression, each on the result of the one before, in additions."""
+    """Return the estimated latency of an expression, in additions: the cost of its longest chain of dependent operations.
+
+    Loads and constants cost nothing.
+    """
     latencies: dict[Expr, int] = {}
     for inner in walk(e):
         own_cost = inner.op.cost if isinstance(inner, Call) else 0
