@@ -4,16 +4,18 @@ result.
 
 from __future__ import annotations
 
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
-from ..dtypes import DTypeLike
+import numpy as np
+
+from ..dtypes import DType, DTypeLike
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout import broadcast_shapes
 from ..ops import OPS
 from ..ops.reductions import COMBINING_OPS
 from ..tensor import Tensor
-from ..tensor.argument_parsing import Axes, check_flag, normalize_axes
+from ..tensor.argument_parsing import Axes, check_correction, check_flag, normalize_axes
 from .creation import asarray, full
 from .output_arguments import cast_to, write_out
 
@@ -51,11 +53,24 @@ def reduce_where(
     else:
         result = getattr(x, op)(axes, dtype, keep) if op in ("sum", "prod") else getattr(x, op)(axes, keep)
         if initial is not None:
+            if op in ("sum", "prod") and result.dtype.is_integer:
+                initial = _drop_fraction(op, initial, result.dtype)
             operand = result._to_operand(initial, op)
-            if op in ("sum", "prod") and asarray(operand).dtype.is_float and not (result.dtype.is_float or result.dtype.is_complex):
-                operand = cast_to(asarray(operand), result.dtype)
             result = cast_to(Tensor._compute(OPS[COMBINING_OPS[op]], result, operand), result.dtype)
     return write_out(op, out, result)
+
+
+def _drop_fraction(op: str, initial: Any, dtype: DType) -> Any:
+    """Return `initial` as an integer, or as a tensor of the integer dtype `dtype` if it is a tensor or array of floats; other values stay.
+
+    Raise ArgumentError, beginning with `op`, for infinity and NaN.
+    """
+    if isinstance(initial, (float, np.floating)):
+        if not isfinite(initial):
+            raise ArgumentError(f"{op}: initial is {initial}, which {dtype} cannot hold; give an integer, or dtype=tx.float64")
+        return int(initial)
+    is_float = getattr(initial, "ndim", None) is not None and asarray(initial).dtype.is_float
+    return cast_to(asarray(initial), dtype) if is_float else initial
 
 
 def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
@@ -92,6 +107,7 @@ def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, wh
     The divisor is the number of these elements less `correction`, but not below 0. `mean`, if given, must have reduced axes of size 1.
     Raise ShapeError if `mean` does not fit.
     """
+    correction = check_correction(op, correction)
     wide, dtype = asarray(x)._prepare_average(op)
     mask, axis = to_mask(op, where, wide), normalize_axes(op, axis, wide.ndim)
     centre = _mean_where(wide, mask, axis, True) if mean is None else asarray(mean)

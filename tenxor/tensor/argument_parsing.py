@@ -142,6 +142,14 @@ def delegate_to(name: str) -> Callable[[F], F]:
     return decorator
 
 
+def check_correction(op: str, correction: Any) -> float:
+    """Return `correction`, a real number of Python or NumPy, as a Python number. Raise ArgumentError for other values; `op` names the function."""
+    number = correction.item() if isinstance(correction, np.generic) else correction
+    if not isinstance(number, (int, float)):
+        raise ArgumentError(f"{op}: correction must be a real number of Python or NumPy, not {describe_value(correction)}")
+    return number
+
+
 def to_number(x: Any, op: str) -> Number:
     """Return a Python number for a Python number, a NumPy scalar, or a 0-d tensor or array. Raise DTypeError for objects that are no
     numbers.

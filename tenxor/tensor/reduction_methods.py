@@ -11,19 +11,17 @@ from functools import cache
 from math import isfinite
 from typing import Any, Self
 
-import numpy as np
-
 from .._utils.aliases import argument_aliases
 from .._utils.cache_registry import register
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
-from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
+from ..errors import DTypeError, ShapeError
 from ..graph.node import POSITION, Node, Recipe, Scan
 from ..graph.spec import NO_TEMPLATES, NodeTemplate, record_template
 from ..layout import Layout, memory_order
 from ..layout.coords import as_float
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
-from .argument_parsing import Axes, check_flag, delegate_to, normalize_axes, normalize_axis
+from .argument_parsing import Axes, check_correction, check_flag, delegate_to, normalize_axes, normalize_axis
 from .core import Operand, TensorBase
 from .elementwise_methods import ElementwiseMethods
 
@@ -398,10 +396,7 @@ class ReductionMethods(ElementwiseMethods):
 
     def _variance(self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None) -> tuple[Self, DType]:
         """Return the variance in the dtype of the computation, and the real dtype of the result, for the arguments of `var`."""
-        if isinstance(correction, np.generic):
-            correction = correction.item()
-        if not isinstance(correction, (int, float)):
-            raise ArgumentError(f"{op}: correction must be a real number of Python or NumPy, not {describe_value(correction)}")
+        correction = check_correction(op, correction)
         wide, result = self._prepare_average(op)
         squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
         centre = wide._reduce_to_mean(op, axis, True) if mean is None else wide._to_operand(mean, op)

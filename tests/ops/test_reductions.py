@@ -444,6 +444,12 @@ def test_initial_of_integer_reductions_loses_its_fraction_as_in_numpy(name: str,
             wanted = getattr(np, name)(np.array(values), initial=initial, dtype=dtype)
             found = getattr(tx, name)(tx.asarray(values), initial=initial, dtype=dtype)
             assert found.item() == wanted and str(found.dtype) == str(wanted.dtype), (values, initial)
+            as_tensor = getattr(tx, name)(tx.asarray(values), initial=tx.asarray(initial), dtype=dtype)
+            assert as_tensor.item() == wanted, (values, initial)
+    if dtype is not np.float64:
+        for initial in (np.inf, np.float32("nan")):
+            with pytest.raises(ArgumentError, match=f"{name}: initial is (inf|nan), which int64 cannot hold"):
+                getattr(tx, name)(tx.asarray([1, 2]), initial=initial, dtype=dtype)
 
 
 @pytest.mark.parametrize("name", ["var", "std"])
@@ -455,3 +461,5 @@ def test_correction_may_be_a_numpy_scalar(name: str) -> None:
     for wrong in ("1", None, np.complex64(1), tx.asarray(1.0)):
         with pytest.raises(ArgumentError, match=f"{name}: correction must be a real number of Python or NumPy, not "):
             getattr(x, name)(correction=wrong)
+        with pytest.raises(ArgumentError, match=f"{name}: correction must be a real number of Python or NumPy, not "):
+            getattr(tx, name)(x, correction=wrong, where=x > 0)
