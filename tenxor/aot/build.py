@@ -172,9 +172,9 @@ class _PlanCollection:
 
 
 def _list_unfused(root: Node) -> Iterator[GraphSignature]:
-    """Yield the graph signatures of the pieces of the graph of `root` that an unfused plan computes one after the other.
+    """Yield the graph signatures of the pieces that an unfused plan computes for `root` (`list_pieces`).
 
-    Yield nothing if the graph is a single piece (`list_pieces`).
+    Yield nothing for a graph with a single piece.
     """
     pieces = list_pieces(capture_in_python([root]))
     yield from (piece.capture() for piece in pieces if len(pieces) > 1)

@@ -316,9 +316,7 @@ def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
-    """Add the state tensor `name` of the parameter `like` to the dict `state`, and return it: zeros in memory, so that the first update has
-    the plan of later updates.
-    """
+    """Add zeros in memory to `state` as the tensor `name` of the parameter `like`, and return them. All updates then have one plan."""
     return state.setdefault(name, zeros(like.shape, dtype=like.dtype.compute_dtype).realize())  # type: ignore[no-any-return]
 
 

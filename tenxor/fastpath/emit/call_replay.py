@@ -327,10 +327,8 @@ def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> Non
 
 
 def _emit_apply_template(f: FunctionBuilder) -> None:
-    """Emit `made_of(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, that `template` describes,
-    as a new reference; null to decline.
-
-    `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
+    """Emit `made_of(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, by `template`, as a new
+    reference; null to decline. `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
     """
     x, _, _, tensors, template = f.arguments
     f.return_if(~f.has_type(template, "StepsTemplate"), lambda: f.call("view_as", POINTER, [x, template]))
