@@ -143,7 +143,7 @@ def delegate_to(name: str) -> Callable[[F], F]:
 
 
 def check_correction(op: str, correction: Any) -> float:
-    """Return `correction`, a real number of Python or NumPy, as a Python number. Raise ArgumentError for other values; `op` names the function."""
+    """Return `correction`, a real number of Python or NumPy, as a Python number. Raise ArgumentError, naming `op`, for other values."""
     number = correction.item() if isinstance(correction, np.generic) else correction
     if not isinstance(number, (int, float)):
         raise ArgumentError(f"{op}: correction must be a real number of Python or NumPy, not {describe_value(correction)}")
