@@ -7,11 +7,10 @@ fallback then does the work.
 
 `import tenxor` builds the fast path if its code is prebuilt or on disk, and only if the assumptions about the interpreter have been proved
 (`self_test.py`). Otherwise, after a few results another process compiles the code (`machine_code.py`), and the fast path is built after
-that. With "1" in the environment variable TENXOR_FAST_PATH the import compiles the code, and with "0" there is no fast path. With
-`TENXOR_DEBUG` there is none, either.
+that. With "1" in the environment variable TENXOR_FAST_PATH the import compiles missing code. With "0", or with `TENXOR_DEBUG`, there is no
+fast path.
 
-The
-variable `state` is "not made yet", "being compiled by another process", the reason why the fast path is off, or "on".
+The variable `state` is "not made yet", "being compiled by another process", the reason why the fast path is off, or "on".
 """
 
 from __future__ import annotations

@@ -104,11 +104,15 @@ class BackgroundCompilation:
         code = f"import sys; sys.path[:] = {sys.path!r}; from tenxor import fastpath; fastpath.start()"
         files = [(os.POSIX_SPAWN_OPEN, k, os.devnull, os.O_RDWR, 0) for k in range(3)]
         command = (sys.executable, "-W", "ignore", "-c", code)
-        self._pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setsid=True)
+        self._pid: int | None = os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setsid=True)
 
     def is_running(self) -> bool:
         """Return whether the process still runs. A forked child, which cannot know, gets False."""
-        try:
-            return os.waitpid(self._pid, os.WNOHANG) == (0, 0)
-        except ChildProcessError:  # another part of the program waited for the process
-            return False
+        if self._pid is not None:
+            try:
+                has_ended = os.waitpid(self._pid, os.WNOHANG) != (0, 0)
+            except ChildProcessError:  # another part of the program waited for the process
+                has_ended = True
+            if has_ended:
+                self._pid = None  # a later process may get the same number
+        return self._pid is not None
