@@ -123,7 +123,7 @@ class TestRowBuffers:
 
     @pytest.mark.parametrize("dtype", [tx.float32, tx.float64], ids=str)
     def test_row_buffers_do_not_exceed_the_stack_limit(self, dtype: tx.dtypes.DType, monkeypatch: pytest.MonkeyPatch) -> None:
-        tune(monkeypatch, fusing={"max_repeated_in_passes": 1 << 30})
+        tune(monkeypatch, fusing={"max_repeated_in_passes": 1 << 30, "max_reductions": 100})
         total = ones(2, 50, dtype=dtype)
         for _ in range(25):
             e = tx.rsqrt(ones(2, 50, dtype=dtype))

@@ -214,7 +214,7 @@ def test_lbfgs_refuses_a_history_of_other_parameters() -> None:
 def test_optimizer_refuses_a_state_with_other_groups() -> None:
     optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=0.1)
     state = optimizer.state_dict()
-    with pytest.raises(tx.errors.ArgumentError, match="the state has 2 groups and the optimizer 1"):
+    with pytest.raises(tx.errors.ArgumentError, match="the state has 2 groups; it must have 1, as the optimizer"):
         optimizer.load_state_dict({**state, "groups": state["groups"] * 2})
 
 
