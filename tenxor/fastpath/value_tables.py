@@ -1,4 +1,4 @@
-"""Tables of emitted code: of the types of values that become tensors (`fastpath/emit/numpy_values.py`), and of reductions."""
+"""Strings and dictionaries for emitted code: the types of values that become tensors (`emit/numpy_values.py`), and reductions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, NUMBER_TYPES, boolean, dt
 from ..ops.reductions import REDUCTIONS
 from .copy_descriptors import INDEX_DTYPES
 
-NAMES = ("item", "out", "shape", "dtype", "write", "update", "spec", "offset", "picked", "__call__", "rows")
+STRINGS = ("item", "out", "shape", "dtype", "write", "update", "spec", "offset", "picked", "__call__", "rows")
 
 
 def build_value_tables() -> dict[str, Any]:
@@ -23,7 +23,7 @@ def build_value_tables() -> dict[str, Any]:
     return {
         "complex": complex,
         "ndarray": np.ndarray,
-        **{f"'{name}'": name for name in NAMES},
+        **{f"'{name}'": name for name in STRINGS},
         "dtype of type": {
             **{numpy_dtype.type: d for numpy_dtype, d in DTYPE_BY_NUMPY_DTYPE.items()},
             **{number_type: dtype(number_type) for number_type in NUMBER_TYPES},

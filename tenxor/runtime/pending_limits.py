@@ -69,7 +69,7 @@ def count_pending(*roots: Node) -> int:
     return len(order)
 
 
-_last_nodes_of: BoundedCache[list[int]] = register(
+_cut_slots: BoundedCache[list[int]] = register(
     "nodes to compute under memory pressure", "positions of nodes, by graph signature and the bytes of the operands"
 )(BoundedCache(1 << 8))
 
@@ -82,11 +82,11 @@ def _find_cut(root: Node) -> list[Node]:
     """
     signature = capture_signature([root])
     key = signature.key, *[node.recipe.nbytes for node in signature.nodes if node.buffer is not None]
-    positions = _last_nodes_of.get(key)
+    positions = _cut_slots.get(key)
     if positions is None:
         narrow_nodes = _find_narrow_nodes([node for node in signature.nodes if node.buffer is None])
         positions = [k for k, node in enumerate(signature.nodes) if node in narrow_nodes]
-        _last_nodes_of.put(key, positions)
+        _cut_slots.put(key, positions)
     return [signature.nodes[k] for k in positions]
 
 

@@ -83,8 +83,7 @@ def realize_by_plan(roots: Sequence[Node]) -> None:
 def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] | None:
     """Return the pending graph of `roots`, its plan, and the slots of externally referenced nodes; None if no root is pending.
 
-    Only the watched nodes of the plan are examined for references. A graph with a deferred plan is first computed operation by operation,
-    except for the last operations. The loop repeats whenever the graph has changed: an operation was computed, a signal handler or a
+    Only the watched nodes of the plan are examined for references. The loop repeats whenever the graph has changed: a signal handler or a
     finalizer computed a node, or `_find_referenced` marked an inlined node as stored.
     """
     while True:
@@ -136,9 +135,7 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
 
 
 def _find_stored_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from memory, from the disk or from the package; None if no plan is found. Unfused plans do not
-    count.
-    """
+    """Return the plan for `signature` from memory, from the disk or from the package; None if no plan is found, or only an unfused one."""
     plan: Plan | None = _cached_plan(signature.key)
     if plan is not None and plan.deferral is None:
         return plan

@@ -43,7 +43,10 @@ def _choose_default_count() -> int:
 
 
 def _is_started_by_multiprocessing() -> bool:
-    """Return whether `multiprocessing` started this process. The answer is right also while the process imports the main module."""
+    """Return whether `multiprocessing` started this process.
+
+    Before a spawned process knows its parent, it imports the main module; meanwhile `_inheriting` is set.
+    """
     # `multiprocessing` is loaded in the processes that it starts. In other processes it may be missing, or half initialized during an
     # import by user code.
     process = sys.modules.get("multiprocessing.process")
