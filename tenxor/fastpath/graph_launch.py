@@ -150,8 +150,9 @@ def _store_record(
         graph_launch_records.evictions += 1
         drop_graph_records()
     key = _build_graph_key(signature)
-    plans_in_use.add(plan)
+    # In this order, a signal handler that drops the records in between leaves no record without the plan that holds its kernels.
     records[key] = record
+    plans_in_use.add(plan)
     if plan.deferral is not None and record:
         plan.deferral.run_counters[:] = [_RunCounter(record)]
     can_trace = plan.deferral is None and (record or records is graph_records)

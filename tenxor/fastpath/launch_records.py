@@ -94,23 +94,17 @@ def store_record_in_recipe(node: Node) -> bytes | None:
         return None
     if product is None:
         if recipe.launch_record is None:
-            recipe.launch_record = _build_recipe_record(recipe, None, sources, offsets)
-            return recipe.launch_record
+            record, plan = _build_recipe_record(recipe, None, sources, offsets)
+            recipe.launch_record = record
+            _keep_kernel(recipe, record, plan)
+            return record
     else:
-        sum_records = get_sum_records(reader_recipe)
-        if recipe not in sum_records:
-            record = _build_recipe_record(recipe, reader_recipe, sources, offsets)
-            reader_recipe.sum_launch_records = {**sum_records, recipe: record} if sum_records else (recipe, record)
+        if recipe not in (reader_recipe.sum_launch_records or {}):
+            record, plan = _build_recipe_record(recipe, reader_recipe, sources, offsets)
+            reader_recipe.sum_launch_records = {**(reader_recipe.sum_launch_records or {}), recipe: record}
+            _keep_kernel(reader_recipe, record, plan)
             return record
     return None
-
-
-def get_sum_records(product: Recipe) -> dict[Recipe, bytes]:
-    """Return the launch records of kernels that compute and sum the product `product`, as a new dictionary by the recipe of the sum.
-
-    The records are stored in `product`. The dictionary is empty if there are none.
-    """
-    return dict([product.sum_launch_records]) if type(product.sum_launch_records) is tuple else product.sum_launch_records or {}  # type: ignore[return-value]
 
 
 def drop_records() -> None:
@@ -146,19 +140,20 @@ def drop_records_unless_busy() -> None:
             compute_lock.release()
 
 
-def _build_recipe_record(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
-    """Return the launch record of `recipe`, or of a sum `recipe` over a `product`; `NO_LAUNCH_RECORD` if no record can run it.
+def _build_recipe_record(
+    recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]
+) -> tuple[bytes, Plan | None]:
+    """Return the launch record of `recipe`, or of a sum `recipe` over a `product`, and the plan with its kernel.
+
+    If no record can run the recipe, return `NO_LAUNCH_RECORD`, and a plan or None.
 
     `product` is None for a recipe without a product inside. `sources` and `offsets` belong to the product if there is one, and else to the
     node; the sources are in memory.
     """
     if _is_unlaunchable(recipe, product or recipe):
-        return NO_LAUNCH_RECORD
+        return NO_LAUNCH_RECORD, None
     signature, signature_sources = build_node_signature(recipe, product, sources, offsets)
-    record, plan = build_record(signature, index_by_id(signature_sources), list(range(len(offsets))), get_node_work_limit(product))
-    if record:
-        keep_kernel(recipe, product, plan)
-    return record
+    return build_record(signature, index_by_id(signature_sources), list(range(len(offsets))), get_node_work_limit(product))
 
 
 def _is_unlaunchable(recipe: Recipe, reader: Recipe) -> bool:
@@ -203,16 +198,17 @@ def get_update_work_limit() -> int:
     return sharing.max_unshared_contraction if num_threads() == 1 else sharing.min_shared_work
 
 
-def keep_kernel(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
-    """Keep the kernel of a launch record in memory for as long as the record is stored.
+def _keep_kernel(recipe: Recipe, record: bytes, plan: Plan | None) -> None:
+    """Keep the kernel of the launch record `record`, just stored in `recipe`, in memory for as long as the record is stored.
 
-    The kernel belongs to `plan`; the record is stored in `product`, or in `recipe` if `product` is None. If `MAX_LAUNCH_RECORDS`
-    records are stored, drop them first.
+    The kernel belongs to `plan`. Do nothing for `NO_LAUNCH_RECORD`. If `MAX_LAUNCH_RECORDS` records are stored, drop them. The caller
+    stores the record first and holds `plan`: a signal handler that drops the records in between leaves no record without a kernel.
     """
-    if len(recipes_with_records) >= 2 * MAX_LAUNCH_RECORDS:
-        node_launch_records.evictions += 1
-        drop_records()
-    recipes_with_records.extend((plan, recipe if product is None else product))
+    if record and plan is not None:
+        recipes_with_records.extend((plan, recipe))
+        if len(recipes_with_records) > 2 * MAX_LAUNCH_RECORDS:
+            node_launch_records.evictions += 1
+            drop_records()
 
 
 class StandaloneNode(NamedTuple):

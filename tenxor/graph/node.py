@@ -229,8 +229,8 @@ class Recipe:
     elements, is as large as the result and read in row-major order. `serial` is a unique id, assigned at the first request.
 
     The other attributes are caches of other modules. `launch_record` is the launch record (`fastpath/launch_records.py`): None if not
-    tried, empty for none. `sum_launch_records` has the launch records of sums of this product, by the recipe of the sum: a pair, or a
-    dictionary of several. `residuals` has the residuals of the derivative (`Residuals`), and `copying_variants` the same computation on
+    tried, empty for none. `sum_launch_records` has the launch records of sums of this product, by the recipe of the sum, or is None.
+    `residuals` has the residuals of the derivative (`Residuals`), and `copying_variants` the same computation on
     copies of sources (`fastpath/update_recipes.py`); both are keyed by a bit set of sources.
 
     The fast path (`fastpath/emit/instantiate_templates.py`) makes recipes with tensor specs in place of layout keys: `packed_specs` is
@@ -264,7 +264,7 @@ class Recipe:
                 )
                 self.is_uncacheable = self.is_uncacheable or layout_key.is_uncacheable
         self.launch_record: bytes | None = None
-        self.sum_launch_records: tuple[Recipe, bytes] | dict[Recipe, bytes] | None = None
+        self.sum_launch_records: dict[Recipe, bytes] | None = None
         self.residuals: dict[int, Residuals] | None = None
         self.copying_variants: dict[int, object] | None = None
         if op is not DATA:

@@ -6,6 +6,7 @@ import gc
 import math
 import random
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -317,3 +318,42 @@ def test_large_graph_gets_a_launch_record_after_some_requests() -> None:
     size = 20_000
     counts = [count_records(size) for _ in range(graph_launch.MIN_REQUESTS + 2)]
     assert counts[:5] == [0] * 5 and sum(counts) == 1 and count_records(size + 1) == 0
+
+
+@pytest.mark.usefixtures("afresh")
+def test_records_dropped_while_one_is_stored_leave_no_record_without_its_kernel() -> None:
+    """A signal handler may drop the records between any two lines of the functions that store a record."""
+    storing = {f.__code__ for f in (launch_records.store_record_in_recipe, launch_records._keep_kernel, graph_launch._store_record)}
+    countdown, dropped, graph_was_stored, large = 0, 0, False, tx.asarray(np.arange(40_000.0)).realize()
+
+    def trace(frame: Any, event: str, argument: object) -> Any:
+        nonlocal countdown, dropped
+        if frame.f_code not in storing:
+            return None
+        countdown -= 1
+        if countdown == 0:
+            dropped += 1
+            launch_records.drop_records()
+            graph_launch.drop_graph_records()
+        return trace
+
+    for line in count(1):
+        x = tx.asarray(np.arange(7.0)).realize()
+        before, countdown = dropped, line
+        sys.settrace(trace)
+        try:
+            alone, sums, graph = x + float(line), x @ x, (large[:39_000] * 2.0).exp() + 1.0
+            nodes = [alone.storage.node, sums.storage.node]
+            recipes = [nodes[0].recipe, nodes[1].sources[0].recipe]  # type: ignore[union-attr]
+            for t in (alone, sums, graph):
+                t.tolist()
+        finally:
+            sys.settrace(None)
+        for recipe in recipes:
+            assert not (recipe.launch_record or recipe.sum_launch_records) or recipe in launch_records.recipes_with_records, line
+        assert not any(graph_launch.graph_records.values()) or graph_launch.plans_in_use, line
+        graph_was_stored = graph_was_stored or bool(graph_launch.graph_records)
+        if before == dropped:
+            break
+        tx.clear_caches()
+    assert dropped > 20 and graph_was_stored

@@ -333,7 +333,7 @@ def test_launch_record_of_a_dot_product_stays_with_its_kernel(is_shared: bool) -
         (made,) = x.spec.call_templates["__matmul__"].values()
         product, recipe = [recipe for recipe, *_ in made.steps]  # type: ignore[union-attr]
         (x @ y).tolist()
-        return launch_records.get_sum_records(product)[recipe], (recipe, product)
+        return product.sum_launch_records[recipe], (recipe, product)
 
     for n in range(20, 60):
         frame_and_key(n)
@@ -342,6 +342,6 @@ def test_launch_record_of_a_dot_product_stays_with_its_kernel(is_shared: bool) -
     spec.clear_templates()
     frame_and_key(71)
     recipe, product = key
-    assert launch_records.get_sum_records(product)[recipe] is frame and launch_records.recipes_with_records[: len(kept)] == kept
+    assert product.sum_launch_records[recipe] is frame and launch_records.recipes_with_records[: len(kept)] == kept
     plan = frame.plan if is_shared else kept[kept.index(product) - 1]
     assert isinstance(plan, Plan) and (type(frame) is launch_records.SharedLaunchRecord) is is_shared and is_shared is (product not in kept)

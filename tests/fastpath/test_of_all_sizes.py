@@ -113,10 +113,10 @@ def test_elementwise_product_keeps_a_launch_record_for_each_axis_of_its_sums() -
     for n in range(34, 60):
         sums(n)
     product, recipes = sums(SEVERAL[0])
-    known = launch_records.get_sum_records(product)
+    known = product.sum_launch_records
     assert type(product.sum_launch_records) is dict and all(known.get(recipe) for recipe in recipes)
     sums(SEVERAL[0])
-    assert launch_records.get_sum_records(product) == known
+    assert product.sum_launch_records == known
     launch_records.drop_records()
 
 

@@ -238,16 +238,26 @@ def _emit_instantiate_record(f: FunctionBuilder) -> None:
 def _emit_store_record(f: FunctionBuilder) -> None:
     """Emit `give_frame(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, the owner of the kernel. The
     record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over `product` and is stored with
-    `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false on a failure."""
+    `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false on a failure. Python code may run at
+    the beginning."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_object(product, "None")
+
+    def create_dictionary() -> None:
+        records = f.require_new(f.call("PyDict_New", POINTER, []))
+        f.untrack(records)
+        old_records = f.get_slot(product, "Recipe.sum_launch_records")  # read late: a garbage collection may have changed the slot
+        f.set_slot(product, "Recipe.sum_launch_records", records)
+        f.transfer_held(records)
+        f.decref(old_records)
 
     def store_record() -> None:
         f.emit_if(~is_shared, retain_plan)
         f.choose(is_alone, store_with_recipe, store_with_product)
 
     def retain_plan() -> None:
-        """Retain the plan first, since a record holds only the kernel's address; being first in the list, the plan is released last."""
+        """Retain the plan first, since a record holds only the kernel's address; being first in the list, the plan is released last. No
+        Python code runs from here on: it might drop the plan before the record is stored."""
         for x in (plan, f.select_value(is_alone, recipe, product)):
             f.append_to_list(f.load_object("with frames"), x)
 
@@ -257,38 +267,16 @@ def _emit_store_record(f: FunctionBuilder) -> None:
         return []
 
     def store_with_product() -> list[Value]:
-        f.emit_if(
-            f.is_object(f.get_slot(product, "Recipe.sum_launch_records"), "None"),
-            lambda: replace_records(f.new_tuple(f.incref(recipe), f.incref(frame))),
-        )
-        f.emit_if(f.is_null(f.call("frame_of_sum", POINTER, [product, recipe])), add_to_dictionary)
-        return []
-
-    def add_to_dictionary() -> None:
-        """Store a further sum's record in a dictionary, together with the earlier pair."""
-        f.emit_if(
-            f.is_instance(f.get_slot(product, "Recipe.sum_launch_records"), "tuple"),
-            lambda: replace_records(f.require_new(f.call("PyDict_New", POINTER, [])), copies_old=True),
-        )
         records_by_sum = f.get_slot(product, "Recipe.sum_launch_records")
         f.require(f.call("PyDict_SetItem", I32, [records_by_sum, recipe, frame]).equals(0))
         f.untrack(records_by_sum)
-
-    def replace_records(records: Value, *, copies_old: bool = False) -> None:
-        """Replace `Recipe.sum_launch_records` of the product by `records`. With `copies_old`, first copy the old pair into `records`, with
-        an early exit if the old value is no pair."""
-        old_records = f.get_slot(product, "Recipe.sum_launch_records")  # read late: Python code may have run since and changed the slot
-        if copies_old:
-            f.require(f.is_instance(old_records, "tuple"))
-            f.require(f.call("PyDict_SetItem", I32, [records, f.tuple_item(old_records, 0), f.tuple_item(old_records, 1)]).equals(0))
-        f.untrack(records)
-        f.set_slot(product, "Recipe.sum_launch_records", records)
-        f.transfer_held(records)
-        f.decref(old_records)
+        return []
 
     is_shared = f.is_object(frame, "never") | f.is_instance(frame, "SharedLaunchRecord")
     is_full = f.and_then(~is_shared, lambda: f.list_length(f.load_object("with frames")) >= 2 * MAX_LAUNCH_RECORDS)
     f.emit_if(is_full, lambda: f.call_python("forget frames"))
+    has_no_dictionary = f.and_then(~is_alone, lambda: f.is_object(f.get_slot(product, "Recipe.sum_launch_records"), "None"))
+    f.emit_if(has_no_dictionary, create_dictionary)
     has_no_sum_record = lambda: [f.is_null(f.call("frame_of_sum", POINTER, [product, recipe]))]
     (is_new,) = f.choose(is_alone, lambda: [f.is_object(f.get_slot(recipe, "Recipe.launch_record"), "None")], has_no_sum_record)
     f.emit_if(is_new, store_record)

@@ -414,9 +414,7 @@ def _emit_find_sum_record(f: FunctionBuilder) -> None:
     product, recipe = f.arguments
     summed = f.get_slot(product, "Recipe.sum_launch_records")
     f.decline_if(f.is_object(summed, "None"))
-    f.return_if(~f.is_instance(summed, "tuple"), lambda: f.look_up(summed, recipe))
-    f.require(f.tuple_item(summed, 0).equals(recipe))
-    f.emit_return(f.tuple_item(summed, 1))
+    f.emit_return(f.look_up(summed, recipe))
 
 
 def _emit_new_buffer(f: FunctionBuilder) -> None:
