@@ -6,16 +6,17 @@ import ast
 import functools
 import inspect
 import pkgutil
+import random
 import re
 import signal
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -317,6 +318,35 @@ def test_clearing_in_a_weakref_callback_changes_no_bit(machine_code: bool) -> No
         del y
         assert compute(x) == expected
     assert len(called) > 12
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_clearing_at_random_lines_of_the_package_changes_no_bit(seed: int, machine_code: bool) -> None:
+    """A signal handler or a finalizer may clear the caches between any two lines, for example while an entry is being stored."""
+    rng, x, cleared = random.Random(seed), tx.asarray(SMALL), 0
+    expected = compute(x)
+
+    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
+        nonlocal cleared
+        if not frame.f_code.co_filename.startswith(str(ROOT)) or frame.f_code.co_filename == cache_registry.__file__:
+            return None
+        if rng.random() < 0.002:
+            cleared += 1
+            tx.clear_caches()
+        return trace
+
+    for _ in range(6):
+        writer = written(rng.randrange(1 << 30))
+        sys.settrace(trace)
+        try:
+            got = run(writer.lines, library_world)
+            results = compute(x)
+        finally:
+            sys.settrace(None)
+        triples = zip(writer.lines, writer.outcomes, got, strict=True)
+        assert [(text.text, want, have) for text, want, have in triples if not same(want, have)] == []
+        assert results == expected
+    assert cleared > 50
 
 
 @pytest.mark.parametrize("seeds", [range(k, k + 40) for k in range(0, 240, 40)], ids=str)
