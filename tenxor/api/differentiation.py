@@ -526,10 +526,19 @@ def _result_tensors(op: str, value: Any) -> list[Tensor]:
 
 
 def _check_scalar(op: str, value: Any) -> None:
-    """Raise ShapeError unless `value`, the result of a function, is a tensor with a single real floating-point element."""
-    if not isinstance(value, Tensor) or value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
-        description = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
-        raise ShapeError(f"{op}: the function gave {description}; it must return one real number, for example x.sum(); tx.vjp takes any")
+    """Raise an error unless `value`, the result of a function, is a tensor with a single real floating-point element."""
+    if not isinstance(value, Tensor):
+        advice = ": return the loss itself, not float(), .item() or .numpy() of it"
+        if isinstance(value, (tuple, list)):
+            advice = "; with has_aux=True it may return a pair: the value and auxiliary data"
+        raise ArgumentError(
+            f"{op}: the function gave {describe_with_type(value)}; it must return a tensor{advice if value is not None else ''}"
+        )
+    if value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
+        raise ShapeError(
+            f"{op}: the function gave a tensor of shape {value.shape} and dtype {value.dtype}; it must return one real floating-point "
+            "number, for example x.sum(); tx.vjp takes any"
+        )
 
 
 def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:

@@ -58,6 +58,15 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: tx.grad(lambda x: 3, has_aux=True)(ONES),
         "grad: the function gave 3 of type int; with has_aux it must return a pair",
     ),
+    "a plain number": (
+        lambda: tx.grad(lambda x: float(x.sum()))(ONES),
+        f"grad: the function gave {float(ONES.sum())} of type float; it must return a tensor: return the loss itself, not float(), .item()",
+    ),
+    "no result": (lambda: tx.grad(lambda x: None)(ONES), "grad: the function gave None of type NoneType; it must return a tensor"),
+    "two results": (
+        lambda: tx.grad(lambda x: (x.sum(), 3))(ONES),
+        "grad: the function gave (Tensor () float32 8., 3) of type tuple; it must return a tensor; with has_aux=True it may return a pair",
+    ),
     "a word": (lambda: tx.searchsorted([1, 2], [1], side=np.array(["left"])), "searchsorted: side must be 'left' or 'right'"),
     "parts": (lambda: tx.array_split(tx.arange(3), 2**62), "array_split: 4611686018427387904 parts of an axis of size 3 are nearly"),
 }
