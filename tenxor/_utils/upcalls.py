@@ -213,9 +213,6 @@ class FastPathFunctions(Protocol):
         Return True, or decline with False before any change.
         """
 
-    def finish_selection(self, node: Node, /) -> bool:
-        """Compute the pending selection `node` (`fastpath/masked_selection.py`), and return True; or decline with False."""
-
     def capture_signature(self, *roots: Node) -> tuple[Any, ...] | None:
         """Return the arguments of `GraphSignature` for the graph of `roots`, or None to decline (`fastpath/emit/graph_walk.py`)."""
 

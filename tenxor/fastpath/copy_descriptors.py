@@ -32,7 +32,7 @@ _ELLIPSIS_TYPE = type(...)
 _AXIS_KEY_TYPES = frozenset((int, slice, type(None), _ELLIPSIS_TYPE, Tensor))  # types of key items that index a known number of axes
 INDEX_DTYPES = (int64, int32, uint8, int16, int8, uint16, uint32)
 MAX_JOINED_TENSORS, MAX_FIRST_CALL_TENSORS = 64, 4  # tensors joined by a record at most; up to so many are recorded at their first call
-MAX_SELECTED_BYTES = 1 << 24  # bytes selected by a mask: to copy them takes some milliseconds
+MAX_SELECTED_BYTES = 1 << 28  # bytes selected by a mask: to copy them takes 0.1 s, in which no other Python thread runs
 MASK_KEY_KIND = len(INDEX_DTYPES)  # the kind of a mask; the kind of an index tensor is the position of its dtype in `INDEX_DTYPES`
 # Byte offsets into a descriptor of rows. Of the key: kind, element count, bytes of an element, and bytes between two. Of the tensor: rows
 # along the indexed axes, bytes of an element, bytes between two rows, and bytes of a row; and whether no two rows overlap.

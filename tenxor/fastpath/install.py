@@ -72,7 +72,6 @@ from .host_reports import note_report
 from .launch_records import NO_LAUNCH_RECORD
 from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES
 from .machine_code import CREATION_FUNCTIONS, DERIVATIVE_FUNCTIONS, NUMPY_SUBSTITUTES, MachineCode
-from .masked_selection import MaskedSelection
 from .method_table import METHODS, CallingConvention, Method
 from .object_layout import ObjectTable
 from .recorder import (
@@ -253,7 +252,6 @@ class FastPath:
             "have_apart": record_copying_variant,
             "learn_update": record_update,
             "learn_rows": record_row_count,
-            "MaskedSelection": MaskedSelection,
             "UPDATE": nodes.UPDATE,
             "waiting": pending_refs,
             "forget_gone": prune_pending_refs,
@@ -293,7 +291,6 @@ class FastPath:
         self.compute, self.compute_one_of_several = (
             self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("computed", "computed_alone")
         )
-        self.finish_selection = self._make_function("finish_selected", CallingConvention.ONE_ARGUMENT)
         self.run_steps = self._make_function("run_steps", CallingConvention.POSITIONAL)
         self.encode_steps = launch_records.build_plan_record
         self.recorded_gather = wrap_recording("__getitem__", gather, describe_index_keys)

@@ -29,7 +29,7 @@ NUMPY_SUBSTITUTES = (  # generated functions called where the package would call
     *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("distinct", "put")],
 )
 EXPORTED_FUNCTIONS = (
-    *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number", "finish_selected"),
+    *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number"),
     *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("kind_of_call", "kind_of_graph", "forget_kinds", "made_by", "worked_out"),
     *("count_waiting", "still_waiting", "held_by_others"),

@@ -26,7 +26,6 @@ from ..ops import Op
 from ..runtime.plan_execution import BufferSlot
 from ..symbolic.guards import GuardedCache
 from ..tensor import Tensor
-from .masked_selection import MaskedSelection
 from .sized_template import VARIANTS, SizedRecord, SizedTemplate
 
 REUSED_CLASSES = ("Tensor", "Storage", "ScalarStorage", "Node", "Buffer", "TapeNode", "Scalar")  # dead objects of these classes are reused
@@ -51,7 +50,7 @@ SLOTTED_CLASSES = (
         GuardedCache,
     ),
     *(ResultTemplate, RecipeTemplate, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate, *VARIANTS),
-    *(SizedTemplate, SizedRecord, LayoutKey, Layout, MaskedSelection),
+    *(SizedTemplate, SizedRecord, LayoutKey, Layout),
 )
 
 

@@ -135,7 +135,7 @@ STORE: Final = SpecialOp("store")  # the first source, with the second written t
 # A store in which a new element depends on the old element at the same position at most, and on no other element of the storage
 UPDATE: Final = SpecialOp("update")
 REINTERPRET: Final = SpecialOp("reinterpret")  # the bytes of the source as another dtype
-UNFINISHED: Final = SpecialOp("unfinished")  # an interrupted or deferred computation, finished by its first source and not by a kernel
+UNFINISHED: Final = SpecialOp("unfinished")  # an interrupted computation, finished by its first source and not by a kernel
 PLACEHOLDER: Final = SpecialOp("placeholder")  # an argument of a traced function, without a value
 # Limits of pending graphs (`runtime/pending_limits.py`).
 MAX_STANDALONE_BYTES = 1 << 14  # bytes up to which a node may be computed by itself, even inside a larger graph

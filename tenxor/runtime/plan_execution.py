@@ -143,7 +143,7 @@ class InPlaceLaunch:
 
 
 def finish_node(node: Node) -> None:
-    """Finish the interrupted or deferred computation of `node`, a node with the operation UNFINISHED.
+    """Finish the interrupted computation of `node`, a node with the operation UNFINISHED.
 
     The method `finish` of the only source of `node`, such as an `InPlaceLaunch`, does the work.
     """

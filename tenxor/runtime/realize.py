@@ -166,7 +166,7 @@ def _cached_plan(key: object) -> Plan | None:
 
 
 def complete_unfinished(nodes: Iterable[Node]) -> None:
-    """Finish the interrupted or deferred computations among `nodes`: the nodes with the operation UNFINISHED."""
+    """Finish the interrupted computations among `nodes`: the nodes with the operation UNFINISHED."""
     for node in nodes:
         if node.op is UNFINISHED:
             from .plan_execution import finish_node

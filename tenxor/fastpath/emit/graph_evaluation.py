@@ -39,7 +39,6 @@ from .graph_walk import (
     NEW_RECIPE_COUNT,
     NODE_COUNT,
     SHARED_COUNT,
-    UNFINISHED_ADDRESS,
     append_to_table,
     get_table_address,
     load_walk_word,
@@ -92,7 +91,6 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
     out = f.require_new(f.call("memory_for", POINTER, [recipe]))
 
     def run() -> list[Value]:
-        get_table_address(f, "walked", UNFINISHED_ADDRESS).store(f.i64(0))  # clears the result of an earlier walk
         return [f.call("run_graph", I64, [root, out, f.load_object("graphs")])]
 
     def run_with_new_record() -> list[Value]:
@@ -113,19 +111,8 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
         f.release_held(node, out)
         return f.call("computed_whole", I1, [root])
 
-    def finish_selection_first() -> Value:
-        node = f.hold_borrowed(get_table_address(f, "walked", UNFINISHED_ADDRESS).load(POINTER))
-        f.require(f.call("selected_now", I1, [node]))
-        f.release_held(node, out)
-        return f.call("computed_whole", I1, [root])
-
     held_references = list(f._held)
     f.return_if(status.equals(HELD_ELSEWHERE), compute_held_first)
-    f._held[:] = held_references
-    f.return_if(
-        f.and_then(status.equals(FAILED), lambda: get_table_address(f, "walked", UNFINISHED_ADDRESS).load(I64).differs(0)),
-        finish_selection_first,
-    )
     f._held[:] = held_references
     f.require(status.equals(DONE))
     f.transfer_held(out)

@@ -33,11 +33,11 @@ _TABLE_LENGTHS = {
     "scalars": MAX_SCALARS,
     "places": 2 * MAX_READS,  # reads of memory: the offset, and the next entry of the same node, or -1
     "lent": MAX_BLOCKS,
-    "walked": 14,
+    "walked": 13,
 }
 # Words of `@walked`: the number of the walk; how many nodes it may visit, a power of two; the lengths of the tables; how many nodes are
-# pending, and externally shared; a pending node on the way that has other references; an unfinished node to finish first; how many recipes
-# had no serial number yet, because no earlier walk visited them; and a pending node below the root that is marked as stored.
+# pending, and externally shared; a pending node on the way that has other references; how many recipes had no serial number yet, because no
+# earlier walk visited them; and a pending node below the root that is marked as stored.
 (
     WALK_NUMBER,
     VISIT_LIMIT,
@@ -50,10 +50,9 @@ _TABLE_LENGTHS = {
     PENDING_COUNT,
     SHARED_COUNT,
     HELD_NODE_ADDRESS,
-    UNFINISHED_ADDRESS,
     NEW_RECIPE_COUNT,
     MARKED_NODE_ADDRESS,
-) = (8 * k for k in range(14))
+) = (8 * k for k in range(13))
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
@@ -146,7 +145,6 @@ def _emit_begin_walk(f: FunctionBuilder) -> None:
         PENDING_COUNT,
         SHARED_COUNT,
         HELD_NODE_ADDRESS,
-        UNFINISHED_ADDRESS,
         NEW_RECIPE_COUNT,
         MARKED_NODE_ADDRESS,
     ):
@@ -247,7 +245,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
     tables. Return true.
 
     `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: the graph is too large or too deep, or has
-    traced nodes. An unfinished node also gives false, and is noted in `UNFINISHED_ADDRESS`.
+    traced or unfinished nodes.
     """
     node, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -264,9 +262,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
     f.decline_if(f.is_object(f.get_slot(node, "Node.tape_node"), "TRACED"))
     f.decline_if(f.is_object(f.get_slot(node, "Node.tape_node"), "CONSTANT"))
     recipe, sources, offsets = (f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets"))
-    is_begun = f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED")
-    f.emit_if(is_begun, lambda: get_table_address(f, "walked", UNFINISHED_ADDRESS).store(node.cast("ptrtoint", I64)))
-    f.decline_if(is_begun)
+    f.decline_if(f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED"))
 
     def visit_source(k: Value) -> None:
         source = f.tuple_item(sources, k)

@@ -119,8 +119,7 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
     def compute_pending() -> None:
         recipe = f.get_slot(node, "Node.recipe")
         f.require(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")) <= MAX_STANDALONE_BYTES)
-        is_begun = f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED")
-        f.return_if(is_begun, lambda: f.call("selected_now", I1, [node]))
+        f.decline_if(f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED"))
         reads = select_read_node(f, node)
         f.decline_if(f.is_object(find_launch_record(f, node, reads), "never"))
         sources = f.hold_borrowed(f.get_slot(reads, "Node.sources"))

@@ -32,7 +32,7 @@ def _is_pending(f: FunctionBuilder, node: Value) -> Value:
 def _emit_count_pending(f: FunctionBuilder) -> None:
     """Emit `count_waiting(nodes)`, called from Python: return how many nodes of a list are pending, as a Python integer.
 
-    Nodes whose computation was interrupted or deferred (`UNFINISHED`) do not count.
+    Nodes whose computation was interrupted (`UNFINISHED`) do not count.
     """
     nodes = f.arguments[1].load(POINTER)
 

@@ -28,7 +28,6 @@ from ..copy_descriptors import ROW_COUNT_OFFSET as KEY_ROW_COUNT_OFFSET
 from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
 from ..sized_template import MAX_AXES
 from .block_allocator import get_data_address
-from .deferred_selection import can_defer
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, new_template
 from .node_creation import can_evaluate_early
@@ -505,8 +504,7 @@ def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Va
 def _emit_select(f: FunctionBuilder) -> None:
     """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that `key` selects; null to leave the call to the fallback.
 
-    The rows are copied at once; only a mask of a large tensor gives a pending tensor (`can_defer`). The function returns null if no row is
-    selected.
+    The rows are copied at once. The function returns null if no row is selected.
     """
     x, key = f.arguments
     template = find_selection_template(f, x, key)
@@ -519,15 +517,6 @@ def _emit_select(f: FunctionBuilder) -> None:
     count = f.call("select_rows", I64, [key, key_node, frame, row_offsets])
     f.require(count > 0)
     rows = f.require_new(f.call("of_rows", POINTER, [template, count]))
-    held = list(f._held)
-
-    def defer() -> Value:
-        tensor = f.call("selected_later", POINTER, [x, key, node, key_node, frame, rows])
-        f.release_held(block, key_node, node, template, rows)
-        return tensor
-
-    f.return_if(can_defer(f, program, node, key_node), defer)
-    f._held[:] = held
     out = f.require_new(f.call("memory_for", POINTER, [f.get_slot(rows, "RecipeTemplate.recipe")]))
     start, width = get_first_address(f, x, f.get_slot(node, "Node.buffer"), program), f.load_word(program, ROW_BYTES_OFFSET)
     f.call(

@@ -11,7 +11,6 @@ from ..copy_descriptors import KEY_KIND_OFFSET, MASK_KEY_KIND, ROW_BYTES_OFFSET,
 from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
 from .assignment import compute_storage, require_number, require_own_memory
 from .block_allocator import get_data_address
-from .deferred_selection import try_masked_update
 from .function_builder import FunctionBuilder
 from .pending_operations import compute_specs
 from .row_selection import allocate_row_offsets, compute_key_node, find_selection_template, get_first_address, get_mask_address
@@ -38,15 +37,6 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
     f.require(f.load_word(program, ROWS_DISJOINT_OFFSET).differs(0))
     storage = f.hold_borrowed(f.get_slot(x, "Tensor.storage"))
     f.require(f.is_instance(storage, "Storage"))
-    if not adds:
-        held = list(f._held)
-
-        def release_operands() -> Value:
-            f.release_held(storage, template)
-            return f.incref(f.load_object("None"))
-
-        f.return_if(try_masked_update(f, x, key, value, frame), release_operands)
-        f._held[:] = held
     key_node = compute_key_node(f, key, f.load_object("None"))
     dtype, width = f.get_slot(x, "Tensor.dtype"), f.load_word(program, ROW_BYTES_OFFSET)
     if adds:
