@@ -88,7 +88,10 @@ class Compiler:
 
     @lazy_attribute
     def identity(self) -> str:
-        """A text with the target and the versions, on which machine code depends beside the kernel and the sources of the emitter."""
+        """A text with the target, and the versions of LLVM, llvmlite and this package.
+
+        Machine code depends on these, on the kernel, and on the sources of the emitter. The text is a part of the key in the disk cache.
+        """
         return get_host_info().make_identity(self.full_target)
 
     @lazy_attribute
@@ -165,7 +168,10 @@ class Compiler:
         return stored
 
     def load_parallel_for(self) -> Any:
-        """Return the functions that share loops between threads (`parallel_for.py`); None on a system without the necessary semaphores."""
+        """Return the code of the functions for sharing loops between threads (`parallel_for.FUNCTION_NAMES`), loaded at the first call.
+
+        Return None if the code cannot be linked in this process: the system lacks the semaphores called by the functions.
+        """
         if self._parallel_for_code is None:
             from . import parallel_for
 
@@ -250,7 +256,9 @@ class Compiler:
         return None if library is None else (library, "disk")
 
     def _make_disk_key(self, text_hash: str) -> str | None:
-        """Return the file name of code in the disk cache; None if the sources of the emitter could not be read."""
+        """Return the file name in the disk cache of the code with the hash `text_hash`; None if the sources of the emitter could not be
+        read.
+        """
         emitter_hash = get_emitter_hash()
         return kernel_disk_cache.make_key_from_hash(text_hash, self.identity, emitter_hash) if emitter_hash else None
 

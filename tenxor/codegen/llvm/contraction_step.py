@@ -12,10 +12,10 @@ MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state 
 
 
 def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
-    """Emit the next state of a component of a reduction, by the formula `value`, and return the vectors.
+    """Emit the next state of a component of a reduction by the formula `value`. Return the vectors of the step, or a list with a scalar.
 
     `values` maps the leaves of the formula, but for constants, to their values. If the formula adds or subtracts at most
-    `MAX_PRODUCT_TERMS` products of floats, each is rounded once, by a fused multiply-add.
+    `MAX_PRODUCT_TERMS` products of floats to the old state, each is added by a fused multiply-add, and rounded once.
     """
     products = _match_product_sum(value)
     if products is None:

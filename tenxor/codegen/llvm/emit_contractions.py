@@ -96,15 +96,19 @@ class _ContractionEmitter:
                     side.pack(*em.loop_range(side.axis))
 
     def count_steps(self, outer: int) -> Value:
-        """Emit the number of steps at each index of the first `outer` summed axes; K, the number of the whole sum, if `outer` is 0."""
+        """Emit the product of the extents of the summed axes, without the first `outer` axes, as a 64-bit integer.
+
+        For `outer` = 0 this is K, the number of steps of the whole sum; for 1 the number of steps at each index of the first summed axis.
+        """
         extents = [self.em.extent(axis) for axis in self.statement.summed_axes[outer:]]
         with self.em.in_scope(0):
             return reduce(mul, extents) if extents else self.em.builder.constant(I64, 1)
 
     def allocate_scratch(self) -> list[Value]:
-        """Emit four pointers: to the waiting states, the left panels, the right panels, and the tables of the offsets of steps.
+        """Emit four pointers: to the waiting states, the left panels, the right panels, and the tables of the offsets of steps. Return them
+        in this order.
 
-        The memory is this thread's scratch memory, or the stack if only states are needed.
+        The memory is this thread's scratch memory. If states alone are needed, the stack is used, and the four pointers are equal.
         """
         em, s = self.em, self.statement
         state_bytes = 0 if self.in_one_pass else sum(d.itemsize for d in self.accumulator.state_dtypes)
@@ -163,7 +167,10 @@ class _ContractionEmitter:
         self.emit_blocks(s.right.axis, *columns, em.size_parameter(s.right.block), emit_column_block)
 
     def emit_blocks(self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]) -> None:
-        """Emit the code of `body(first, end)` for blocks of `step` indices of an axis, or fewer at the end, from `begin` to `end`."""
+        """Emit a loop from `begin` to `end` over blocks of `step` indices of the axis number `axis`; the last block may have fewer.
+
+        `body(first, end)` emits the code for a block, given the first index of the block and the index behind the last.
+        """
         em = self.em
 
         def emit_block(first: Value) -> Value:
@@ -204,9 +211,9 @@ class _ContractionEmitter:
         self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, emit_stoppable_panel)
 
     def emit_steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit a block of rows with a block of columns; the loop over steps is outside the loop over panels.
+        """Emit a block of rows with a block of columns, with the loop over steps outside of the loop over panels: for `s.has_step_blocks`.
 
-        A stretch of steps is packed at a time. Within a stretch, some hundred steps are done for every panel before the next steps.
+        A stretch of steps is packed at a time. Within a stretch, `STEPS_PER_CHUNK` steps are done for every panel before the next steps.
         """
         em, s, zero, (block_begin, block_end) = self.em, self.statement, self.em.builder.constant(I64, 0), columns
         outer = s.summed_axes[0]
@@ -246,9 +253,10 @@ class _ContractionEmitter:
         return self.em.size_parameter(self.statement.left.block) + self.tile_height
 
     def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
-        """Emit the begin and the end of the rows to compute for a panel of columns that ends before `right`.
+        """Emit and return the begin and the end of the rows to compute for a panel of columns that ends before column `right`.
 
-        `rows` are the rows of the block. If run time finds the results symmetric, only the rows before `right` are computed.
+        `rows` are the rows of the block, and the result unless run time finds the results symmetric: then only the rows before `right` are
+        computed.
         """
         if self.is_symmetric is None:
             return rows
@@ -256,7 +264,10 @@ class _ContractionEmitter:
         return rows[0], select(self.is_symmetric, select_smaller(rows[1], right), rows[1])
 
     def emit_mirror(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit the copy of a block's results in the panel `columns` to the other side of the diagonal, to run if results are symmetric."""
+        """Emit the copy of a block's results in the panel `columns` to the other side of the diagonal, to run if results are symmetric.
+
+        Emit nothing if results are never symmetric (`self.is_symmetric` is None). `rows` are the rows of the block.
+        """
         if self.is_symmetric is not None:
             self.em.continue_innermost()
             upper_rows = self.rows_to_compute(rows, columns[1])
@@ -495,9 +506,10 @@ class _Tile:
                     prefetch_lanes(em, e)
 
     def combine_states(self, start: list[ValueVectors]) -> list[ValueVectors]:
-        """Emit the combination of `em.states` with the states of earlier steps in memory, or with the identity `start` in the first steps.
+        """Emit the combination of `em.states` with the states of earlier steps, which wait in memory. The new states are in `em.states`.
 
-        The new states are in `em.states`. Return pointers to the earlier states: for each component, a pointer for each vector of the tile.
+        In the first steps nothing waits yet: the states are combined with the identity `start` instead. Return pointers to the waiting
+        states: for each component, a pointer for each vector of the tile.
         """
         em, accumulator = self.em, self.contraction.accumulator
         em.continue_innermost()

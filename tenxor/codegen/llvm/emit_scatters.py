@@ -71,7 +71,10 @@ def _extract_lane(vectors: ValueVectors, u: int, lane: int) -> Value:
 
 
 def _update_element(em: Emitter, s: Accumulate, offset: Value, new_values: list[Value]) -> None:
-    """Emit the update of the element at `offset`, in elements, by `new_values`: a number, or both parts of a complex number."""
+    """Emit the update of the element at `offset`, in elements from the operand's first element, by `new_values`.
+
+    `new_values` has the scalars of `s.values`: a number, or both parts of a complex number.
+    """
     element = pointer_to(em, s.operand).at(offset, memory_type(em.kernel.operands[s.operand].dtype))
     dtypes = [e.dtype for e in s.values]
     pointers = [element.at(k, memory_type(d)) if k else element for k, d in enumerate(dtypes)]

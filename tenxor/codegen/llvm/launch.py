@@ -264,9 +264,9 @@ class _BoundKernel:
         count: int,
         scratch: tuple[int, int],
     ) -> Array:
-        """Return the packed arguments of `count` iterations from `begin` on, a row of 64-bit words for each iteration.
+        """Return the packed arguments of `count` iterations of a repeated plan from `begin` on: a row of 64-bit words for each iteration.
 
-        `output_number` is the index in `windows` of the result. `scratch` is the address of the scratch memory, and the bytes of a thread.
+        `output_number` is the index in `windows` of the result. `scratch` is the address of the scratch memory, and the bytes per thread.
         The other arguments are those of `Backend.repeat`.
         """
         words: list[object] = []
@@ -295,9 +295,10 @@ class _BoundKernel:
         return rows
 
     def plan_sharing(self, threads: int) -> tuple[int, int, bool]:
-        """Return how `threads` threads share the split loop: its time in additions, the grain of chunks, and whether one thread runs alone.
+        """Return the work of the split loop in additions, the grain of its chunks in iterations, and whether the calling thread runs alone.
 
-        The grain is a number of iterations.
+        The work is a measure of time, on all `threads` threads together. The calling thread runs alone if the work is small, or if the loop
+        may not be shared.
         """
         work, grain, sharing = self.work, self.grain or 1, self.target.thread_limits
         alone = work < sharing.min_shared_work or self.is_sequential

@@ -12,9 +12,10 @@ from .scopes import ValueVectors
 
 
 def find_row_reductions(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
-    """Return two sets of reductions with a row of states along the axis of `loop`: changed in the loop, and changed or read there.
+    """Return two sets of reductions with a row of states along the axis of `loop`: changed (started or updated) in the loop, and changed or
+    read.
 
-    The reductions are given as numbers in `em.kernel.accumulators`.
+    The reductions are given as numbers in `em.kernel.accumulators`. The second set contains the first.
     """
     accumulators = em.kernel.accumulators
     changed, read = [{f for f in candidates if accumulators[f].row_axis == loop.axis} for candidates in find_touched_reductions(loop)]
@@ -60,7 +61,10 @@ def store_row_value(em: Emitter, s: RowStore) -> None:
 
 
 def load_row_value(em: Emitter, e: RowLoad) -> ValueVectors:
-    """Emit the load of a value from a row on the stack, for every lane. If the lanes run along another axis, the value is a scalar."""
+    """Emit the load of a value stored by a `RowStore` in a row on the stack, for every lane, idle or active.
+
+    Return the vectors of the step. Without lanes, or with lanes along another axis than the row's, return a list with a scalar.
+    """
     pointers = emit_row_pointers(em, f"kept{e.row_buffer}", e.dtype, e.size, e.axis)
     if em.lanes is not None and em.lanes.axis != e.axis:
         return [load(pointers[0], e.dtype)]  # one value for all lanes

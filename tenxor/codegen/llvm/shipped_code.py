@@ -62,7 +62,7 @@ class ShippedObjects:
         return make_key_from_hash(text_hash, self.level, self._emitter_hash)
 
     def read(self, text_hash: str) -> bytes | None:
-        """Return the object for a kernel whose text has this hash; None if it is missing or damaged."""
+        """Return the code image shipped for a kernel, by the hash of the kernel's text; None if the image is missing or damaged."""
         return self._read_object(self.make_key(text_hash))
 
     def read_plan(self, text: str) -> bytes | None:
@@ -89,9 +89,10 @@ def check_setting(shipped_code: ShippedObjects | None) -> None:
 
 
 def find_shipped() -> ShippedObjects | None:
-    """Return the objects shipped for this machine.
+    """Return the objects shipped for this machine, or None to use nothing shipped.
 
-    Return None if the machine is of no level or needs other code, without a readable file, or if the emitter's sources have changed.
+    The result is None if the folder is missing, if the machine is of no level or needs code of another kind, if the file of the level
+    cannot be read, or if the sources of the emitter have changed since.
     """
     root = find_shipped_folder()
     cpu_level = detect_level() if root and os.path.isdir(root) else None
@@ -124,7 +125,7 @@ def pack_objects(objects: Mapping[str, bytes], emitter_hash: str) -> bytes:
 
 
 def _read_range(path: str, begin: int, size: int) -> bytes:
-    """Return `size` bytes of a file from `begin` on, or fewer if the file ends before."""
+    """Return `size` bytes of a file from `begin` on, or fewer if the file ends before. Raise OSError if the file cannot be read."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         os.lseek(descriptor, begin, os.SEEK_SET)

@@ -29,9 +29,10 @@ ARGMAX_STATE_VECTORS = 4  # the same for argmax and argmin, with equal results i
 
 
 def choose_lane_count(kernel: Kernel, target: Target) -> int:
-    """Return how many lanes the vectors of a kernel have: as many as a vector holds of the widest state of a reduction.
+    """Return how many lanes the vectors of a kernel have: as many as a vector of the target holds of the widest dtype.
 
-    Without reductions, the widest of the result and the values in lanes decides.
+    With reductions, the widest dtype of their states decides. Without, the widest of the result, and of the values varying along an axis
+    with lanes.
     """
     states = [d.itemsize for f in kernel.accumulators for d in f.state_dtypes]
     if states:
@@ -55,7 +56,7 @@ def count_state_vectors(reductions: Iterable[Accumulator]) -> int:
 
 
 def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
-    """Return how many vectors a step of the main loop takes, and then, if given, a step of each loop through the rest.
+    """Return how many vectors a step of a loop with lanes takes. Further numbers are for loops through the rest, in order.
 
     The cheaper a vector is, the more vectors a step takes. A long chain of operations also needs several vectors: each operation waits for
     the one before, and the next step is too many instructions ahead to fill the time. `loop` has no reduction across the lanes.

@@ -35,7 +35,7 @@ class WorkQueue(Protocol):
         """
         ...
 
-    def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
+    def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
         """Keep the sleeping workers with the native ids `thread_ids` from waking up on the caller's CPU next time; wake none of them.
 
         Do nothing where threads cannot be placed.
@@ -90,7 +90,7 @@ class NativeWorkQueue:
         """Return a function, a single C call, that runs a kernel for all of `begin..end`; see `WorkQueue.bind_loop`."""
         return partial(self.share_loop, self.address, code.address, args, begin, end, chunk_size, worker_count)
 
-    def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
+    def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
         """Keep the sleeping workers with the native thread ids `thread_ids` away from the caller's CPU until they are awake."""
         avoid_current_cpu(thread_ids, self._allowed_cpus)
         self._placement_count.value += 1  # counted before the workers wake up; each of them then removes its restriction
@@ -172,7 +172,7 @@ class PythonWorkQueue:
         if last_error is not None:
             raise last_error
 
-    def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
+    def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
         """Do nothing: on these systems threads cannot be placed on CPUs."""
 
     def serve(self, worker: int) -> None:

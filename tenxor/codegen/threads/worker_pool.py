@@ -87,15 +87,15 @@ class _WorkerPool:
         if "work_queue" in self.__dict__:
             self.work_queue.close(len(self.workers))  # needed if an error kept the owner from calling `stop`
 
-    def wake(self) -> None:
-        """Keep sleeping workers from waking up on the caller's CPU, and note the time; wake no worker.
+    def prepare_wakeup(self) -> None:
+        """Prepare the workers for a loop that is about to be shared, and note the time; wake no worker.
 
-        Workers are moved only if the workers may sleep, and are `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs
-        anyway.
+        Sleeping workers are kept from waking up on the caller's CPU. This is done only if the workers may sleep, and are
+        `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs anyway.
         """
         now = monotonic()
         if now - self.last_used > SLEEP_AFTER_S and len(self.workers) <= MAX_PLACED_WORKERS:
-            self.work_queue.wake_on_other_cpus([worker.native_id for worker in self.workers if worker.native_id is not None])
+            self.work_queue.keep_off_caller_cpu([worker.native_id for worker in self.workers if worker.native_id is not None])
         self.last_used = now
 
     def stop(self) -> None:
@@ -217,7 +217,7 @@ def _run_range(
         run: Callable[[], object] = partial(code.call_without_gil, args, begin, end, 0)
         if not single_threaded and num_threads() > 1 and end - begin > grain:
             pool = _get_pool()
-            pool.wake()
+            pool.prepare_wakeup()
             if (pool.work_queue.is_native or not runs_once) and not 0 < thread_limit <= len(pool.workers):
                 run = pool.work_queue.bind_loop(code, args, begin, end, compute_chunk_size(end - begin, grain, sharing), len(pool.workers))
         calls = chain_signal_atomic(run, partial(setattr, progress, "begin", end))
@@ -248,7 +248,7 @@ def reserve_workers() -> Iterator[WorkerHandle | None]:
     """
     with _pool_lock:
         pool = _get_pool()
-        pool.wake()
+        pool.prepare_wakeup()
         yield _make_worker_handle(pool)
 
 

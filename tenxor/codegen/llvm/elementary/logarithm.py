@@ -89,7 +89,7 @@ def log1p_tail(f: Value, precision: int | None = None) -> Value:
 
 
 def with_special_values(x: Value, result: Value) -> Value:
-    """Emit the logarithm `result` of x, corrected where x is 0, negative, infinite or NaN."""
+    """Emit `result`, the logarithm of x, with -infinity where x is 0, NaN where x is negative or NaN, and infinity where x is infinite."""
     below = select(x.equals(0.0), x.constant(-inf), nan)
     return select(x > 0.0, select(x.equals(inf), x, result), below)
 

@@ -91,9 +91,9 @@ def pow(x: Value, y: Value) -> Value:
 
 
 def precise_log(bits: Value) -> Pair:
-    """Emit the natural logarithm of a number, given the bits that `normalize_bits` emits, to about 35 bits in float32 and 64 in float64.
+    """Emit the natural logarithm of a number as the sum of two floats, precise to about 35 bits in float32 and 64 bits in float64.
 
-    The first part alone is right to a third of its bits.
+    `bits` are the bits of the number from `normalize_bits`. Only a third of the bits of the first float need be right without the second.
     """
     format, width = bits.format, bits.format.bits
     position = bits - FIRST_BITS[width]
@@ -175,10 +175,11 @@ def hypot(x: Value, y: Value) -> Value:
 
 
 def compare_hypot(predicate: str, x: Value, y: Value, bound: Value, square: Value, margin: Value) -> Value:
-    """Emit the comparison `predicate` ("olt", ...) of `hypot(x, y)` with `bound`, given `square`, which is `bound` * |`bound`|.
+    """Emit the comparison `predicate` ("olt", ...) of `hypot(x, y)` with `bound`, without a root where possible. Return a bool for each
+    lane.
 
-    If the sum of squares is further from `square` than `margin`, no root is needed, as no rounding of it would lead to the other side. In
-    other cases, and with NaN, the root is computed and compared.
+    `square` must be `bound` * |`bound`|. Where x**2 + y**2 is further from `square` than `margin`, the squares are compared: no rounding of
+    the root leads to the other side. If any lane is nearer, or has NaN, the roots of all lanes are computed and compared out of line.
     """
     total = fma(x, x, y * y)
     is_decided = (total - square).abs() > margin
