@@ -63,10 +63,10 @@ class ReductionOrder(NamedTuple):
 
 
 def merge_axes(axes: Loops, walks: Sequence[AccessStrides], extents: list[int], boundaries: set[int]) -> Loops:
-    """Return the axes, with neighbours merged where every access walks them as a single axis, numbered like the inner axis.
+    """Return `axes`, the loops outermost first, with neighbours merged where every access walks both as a single axis.
 
-    `walks` and `extents` are changed in place to match. `axes` lists the loops, outermost first. Axes on two sides of a boundary are not
-    merged. A boundary is a number of outermost axes inside which further statements run.
+    A merged axis keeps the inner number. `walks` and `extents` (the number of indices, by axis number) are changed in place to match. Axes
+    on two sides of a boundary are not merged: a number k in `boundaries` says that further statements run inside the k outermost axes.
     """
     merged_axes: list[int] = []
     for k, inner in enumerate(axes):

@@ -56,7 +56,8 @@ class _NodeFacts(NamedTuple):
     """Facts about a node apart from its readers.
 
     `weight` is the number of operations to compute the node anew, and `cost` the cost of an element in additions. `is_constant` tells
-    whether the node is cheap and reads no memory. `is_contraction_operand` tells whether only parts of likely contractions read the node.
+    whether the node is cheap and reads no memory. `is_contraction_operand` tells whether only likely contractions read the node, directly
+    or through inlined nodes.
     """
 
     weight: int
@@ -189,10 +190,10 @@ def _list_other_reductions(reductions: Sequence[Node], contractions: Sequence[No
 def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
     """Return the kernels in order, the reads of each node, and the kernels in which a reduction might add in another order than alone.
 
-    The third item has the kernels with a reduction inside the loops of another reduction, or over operands without a suitable order in
-    memory. A kernel is named by its root, the stored node; the remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel
-    in which the node is evaluated, and the index map from the loops of the kernel. The root of a kernel has a single read: by itself, in
-    the loops of the kernel. `graph` has the facts about the nodes. The nodes `stored` are always kernels.
+    `graph` has the facts about the nodes. The nodes `stored` are always kernels. A kernel is named by its root, the stored node; the
+    remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel in which the node is evaluated, and the index map from the
+    loops of the kernel. The root of a kernel has a single read: by itself, in the loops of the kernel. The third item has the kernels with
+    a reduction inside the loops of another reduction, or over operands without a suitable order in memory.
     """
     order, kernels = graph.order, set(stored)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
@@ -414,7 +415,7 @@ def _count_computations(read: _Read) -> int:
 
 
 def _count_elements(index_map: Layout) -> int:
-    """Return an upper bound for the number of distinct elements that `index_map` reaches."""
+    """Return an upper bound for the number of distinct elements in `index_map`: the product of the extents, without broadcast axes."""
     tables = index_map.tables or (None,) * len(index_map.shape)
     axes = zip(index_map.shape, index_map.strides, tables, strict=True)
     return prod(n for n, stride, table in axes if stride or table is not None)
@@ -474,17 +475,18 @@ def _can_be_inlined(node: Node, reads: list[_Read], facts: _NodeFacts) -> bool:
 def _is_free(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
     """Return whether computing `node` again for each of the `reads` costs no more than loading the value, by the `facts` about the node.
 
-    Only a node that reads no memory, and is not marked `is_stored`, is free.
+    A free node reads no memory and is not marked `is_stored`. It has few operations, or is computed at most once per element.
     """
     is_cheap = facts.weight <= fusing.max_constant_operations or _max_computations(reads) <= node.size
     return facts.is_constant and not node.is_stored and is_cheap
 
 
 def _is_worth_inlining(node: Node, reads: list[_Read], graph: GraphFacts, facts: _NodeFacts) -> bool:
-    """Return whether inlining `node` in each of the `reads` repeats little work: nothing, or cheap operations.
+    """Return whether `node` should be inlined in each of the `reads`: nothing but cheap work is computed more than once per element.
 
-    `facts` are the facts about the node, and `graph` has the facts about all nodes. A division must not be repeated so often that a store
-    would be cheaper. The readers must also be in a single kernel, or in several kernels with disjoint parts of the node.
+    `facts` are the facts about the node, and `graph` has the facts about all nodes. A reduction or gather must have a single read. An
+    elementwise node may have several, in one kernel, or in several kernels that reduce disjoint parts of the node. A division must not be
+    repeated so often that a store would be cheaper.
     """
     fusing, has_one_read, has_one_kernel = graph.fusing, len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
     repeats_work = _max_computations(reads) > node.size

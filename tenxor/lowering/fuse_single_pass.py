@@ -131,7 +131,7 @@ def _list_axes(shape: Sequence[int], first_axis: int) -> Loops:
 def _collect_reads(reduction: Node, index_map: Layout) -> _RowSumReads | None:
     """Return the reads of `reduction`, itself read at `index_map`, down to memory and to further reductions.
 
-    Return None if a node is read in two ways, through tables or a view chain, or if the nodes are too many.
+    Return None if a node is read at two different index maps, through tables or a view chain, or if more than `MAX_NODES` nodes are read.
     """
     reads = _RowSumReads({}, {})
     stack = [(reduction, read) for read in source_index_maps(reduction, index_map)]
@@ -155,7 +155,8 @@ def _collect_reads(reduction: Node, index_map: Layout) -> _RowSumReads | None:
 
 
 def _takes_same_elements(result: Node, reads: _RowSumReads, result_axes: Loops, row: int) -> bool:
-    """Return whether the reduction `result` along rows takes elements of the sum over rows.
+    """Return whether the reduction `result` along rows and the sum over rows read the same matrix: a node, at the same elements for each
+    row.
 
     `reads` are the reads of the sum. `result_axes` are the axes of the sum's results, with the columns last, and `row` is the summed axis.
     """

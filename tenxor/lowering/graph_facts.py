@@ -163,7 +163,8 @@ def compute_weights(order: Sequence[Node]) -> dict[Node, int]:
 
 
 def find_constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) -> set[Node]:
-    """Return the nodes of `order` that cost nothing to compute again: short chains of cheap operations without reads of memory.
+    """Return the nodes of `order` that cost nothing to compute again: short chains of cheap operations on scalars and positions, without
+    memory.
 
     `order` lists sources first. `weight` is the number of operations to compute each node anew (`compute_weights`).
     """

@@ -96,7 +96,7 @@ def is_column_reduction(node: Node) -> bool:
 
 
 def count_needed_loops(index_map: Layout) -> int:
-    """Return how many of the outermost loops contain every loop on which `index_map` depends.
+    """Return how many of the outermost loops contain every loop on which `index_map` depends: 0 if the index is always the same.
 
     If a loop has no iterations, every loop counts, because the empty loop must contain every read.
     """
@@ -124,7 +124,12 @@ def hoist_index_map(index_map: Layout) -> Layout:
 
 
 def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
-    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`, or None. Axes of size 1 are ignored."""
+    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`: by less than the size of the last axis, but
+    not by 0.
+
+    Axes of size 1 are ignored, in `shape` too. Return None without an axis of this kind, for example if the node is broadcast along every
+    loop.
+    """
     size = next((n for n in reversed(shape) if n != 1), 1)
     for axis, (n, stride) in enumerate(zip(index_map.shape, index_map.strides, strict=True)):
         if n != 1 and 0 < abs(stride) < size:
@@ -192,9 +197,10 @@ def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
 
 
 def _get_first_map(node: Node, index_map: Layout) -> Layout:
-    """Return the index map of the loops around the read of the first source, for a node read at `index_map`.
+    """Return the index map of the loops around the read of the first source, for a node read at `index_map`, before the source's layout.
 
-    For a reduction, these are the loops needed by `index_map`, and the reduced axes inside; for a gather, the indexed axes come inside.
+    For a reduction, these are the loops needed by `index_map`, and the reduced axes inside. For a gather, the indexed axes come inside. For
+    an elementwise node, `index_map` itself is returned.
     """
     if isinstance(node.op, Reduction):
         return add_inner_axes(hoist_index_map(index_map), get_inner_shape(node))

@@ -74,7 +74,8 @@ def match_contraction(m: ReductionStrides, itemsize: int) -> ContractionMatch | 
     """Return the reduction `m` as a contraction, or None if it is no contraction or too small.
 
     `itemsize` is the size in bytes of a state's widest component. The last independent axis becomes the columns, merged with axes before it
-    where this fills vectors. If that axis is short, a longer axis may become the columns.
+    where this fills vectors. If the last axis is short, a longer axis may become the columns. The result has the strides of the merged or
+    reordered axes.
     """
     if len(m.space) < 2:
         return None

@@ -81,7 +81,11 @@ def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _K
 
 
 def _collect_facts(root: Node, position: int, kernels: Set[Node]) -> _KernelFacts:
-    """Return the facts about the kernel of `root`. `position` is its place in the order, and `kernels` are the roots of all kernels."""
+    """Return the facts about the kernel with the root `root`. `position` is the place in the order, and `kernels` are the roots of all
+    kernels.
+
+    `loops` of the result is None for a kernel on its own: not purely elementwise, without elements, or with errors to report.
+    """
     sources: set[Node] = set()
     computed: dict[Node, None] = {root: None}
     stack = [root]

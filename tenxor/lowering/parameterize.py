@@ -119,7 +119,7 @@ class _Parameterizer:
     # Arguments
 
     def add_size(self, value: int) -> int:
-        """Append a size argument, and return its number."""
+        """Append the number `value` to the size arguments, and return the number of the new size parameter."""
         self.sizes.append(value)
         return len(self.sizes) - 1
 

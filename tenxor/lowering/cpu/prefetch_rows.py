@@ -82,7 +82,8 @@ def _list_row_reads(nest: LoopNest, e: Access, column: int, row: int, target: Ta
 def _prefetch_reduced(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with prefetches of the next row for a reduction of short rows of much memory; any other nest unchanged.
 
-    Combining the lanes at the end of each row takes as long as fetching some cache lines, and the processor does not look so far ahead.
+    Without prefetches, each row would wait for memory: combining the lanes at the end of a row takes as long as fetching some cache lines,
+    and the processor does not look so far ahead.
     """
     reduction = nest.reductions[0]
     if not nest.space or reduction.outer_loops != nest.space or len(reduction.axes) != 1 or nest.result_loops != nest.space:

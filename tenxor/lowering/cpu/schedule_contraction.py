@@ -81,9 +81,11 @@ def _list_steps(nest: LoopNest, a: Address) -> Steps:
 
 
 def _apply_merged_columns(nest: LoopNest, m: ReductionStrides, access_indices: Sequence[int], store_accesses: Sequence[Access]) -> LoopNest:
-    """Return the nest with the merged axes and the strides of `m`, the result of `match_contraction`.
+    """Return the nest with the columns merged into one axis: with the axes, extents and strides of `m`, from the result of
+    `match_contraction`.
 
-    `access_indices` are the numbers of the accesses of the reduction, and `store_accesses` the accesses of the store.
+    `access_indices` are the numbers of the accesses of the reduction, in the order of `m.operand_steps`, and `store_accesses` the accesses
+    in the stored values.
     """
     tables: list[Table] = list(nest.tables)
 
@@ -306,7 +308,7 @@ def _choose_blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks:
 
 
 def _round_block(size: int, bounds: tuple[int, int]) -> int:
-    """Return `size` rounded down to a multiple of the lower bound, within the lower and upper `bounds`."""
+    """Return `size` rounded down to a multiple of the lower of both `bounds`, but at least the lower and at most the upper bound."""
     lower, upper = bounds
     return min(max(size // lower * lower, lower), upper)
 
@@ -321,9 +323,9 @@ def _choose_step_block(extents: Sequence[int]) -> int:
 
 
 def _choose_even_block(size: int, available_bytes: int, nbytes: int, multiple: int) -> int:
-    """Return the size of a block for which a chunk of steps fits into `available_bytes`, with blocks of about equal size.
+    """Return how many of `size` rows or columns form a block, so that a chunk of steps of a block fits into `available_bytes`.
 
-    The blocks divide `size` rows or columns, with `nbytes` bytes per index and step. The result is a multiple of `multiple`, or `size`
+    `nbytes` are the bytes per row or column and step. The blocks have about equal sizes. The result is a multiple of `multiple`, or `size`
     itself.
     """
     max_size = max(available_bytes // (STEPS_PER_CHUNK * nbytes * multiple), 1) * multiple
