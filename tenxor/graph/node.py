@@ -551,7 +551,10 @@ def is_store(op: Operation) -> bool:
 
 
 def is_read_from_memory(source: Node, reader: Node) -> bool:
-    """Return whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory."""
+    """Return whether `source`, a node made of scalars alone, is in memory when a kernel sums the operands of `reader`.
+
+    A small node (`MAX_STANDALONE_BYTES`), or a node broadcast by the reader, is stored before. A larger node is computed in the kernel.
+    """
     return source.recipe.nbytes <= MAX_STANDALONE_BYTES or source.size < reader.size
 
 

@@ -451,22 +451,28 @@ result_templates = CacheRecord(
 
 
 def memoized_external_calls(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise the host computations reported by `function` (`api/host_calls.py`), for replay by the fast path. Return the wrapped function.
+    """Memoise `function` by the specs of the arguments, and return the wrapped function.
 
-    The size of the result, and whether a result exists, may depend on values.
+    A call reports each computation by NumPy (`api/host_calls.py`). For arguments of equal specs, the fast path repeats the computations
+    alone, without the Python code of `function`. The size of the result, and whether a result exists, may depend on values.
     """
     return _wrap_for_replay(function, lambda caller: caller.record_reports)
 
 
 def memoized_call(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise `function`, whose result must depend on the arguments alone and on no value of a tensor. Return the wrapped function."""
+    """Memoise `function` by the specs of tensor arguments and by the remaining arguments, and return the wrapped function.
+
+    The result must depend on the arguments alone, and on no value of a tensor. The fast path replays a recorded result without calling
+    `function`.
+    """
     return _wrap_for_replay(function, lambda caller: caller.record_result)
 
 
 def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[upcalls.CallReplay], Callable[..., Any]]) -> Callable[P, T]:
-    """Wrap `original` for replay by the fast path (`make_patchable`), and return the wrapper.
+    """Return `original` wrapped for replay by the fast path (`make_patchable`).
 
-    Where the fast path declines, `wrapper_of(fast_path.call_replay)` runs and records: it is `record_result` or `record_reports`.
+    Where the fast path declines, `wrapper_of(fast_path.call_replay)` returns the decorator to run and record the call: `record_result` or
+    `record_reports`. Without the fast path, or without positional arguments, `original` is called.
     """
     name = f"{original.__module__}.{original.__qualname__}"
 

@@ -76,7 +76,7 @@ def abbreviate(values: IntArray, limit: int = 8) -> str:
 
 
 def axis_from_offsets(values: IntArray) -> tuple[int, Axis]:
-    """Return the first of `values` (0 if there is none), and the axis with these values as offsets, relative to the first.
+    """Return the first of `values` (0 if there is none), and an axis whose indices have the offsets `values`, relative to the first.
 
     The axis is affine if the values are evenly spaced, and otherwise has a table.
     """

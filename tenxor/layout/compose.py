@@ -16,10 +16,10 @@ DigitChange = int | IntArray
 
 
 def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
-    """Return offset and axes of the single view that maps as `outer` and then the first level of `base` do, or None if no single view does.
+    """Return offset and axes of the single view that maps as `outer` and then the first view of `base` do.
 
-    The flat index that `outer` computes has one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over
-    the outer axes, and so is the offset. Every index must be below `base.size`.
+    `outer` gives flat indices into `base.shape`, which must all be below `base.size`. Return None if no single view does. A flat index has
+    one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over the outer axes, and so is the offset.
     """
     digits = coalesce_axes(base.axes())
     sizes = [digit.size for digit in digits]
@@ -70,9 +70,10 @@ def _stays_within(size: int, start: int, axes: list[Axis], changes: list[DigitCh
 
 
 def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[DigitChange]) -> bool:
-    """Return whether the contribution of a digit to the offset is a sum over the outer axes, as it is if the digit's axis is affine.
+    """Return whether the offset contributed by one digit is a sum with a summand for each of the outer `axes`.
 
-    `digit` is that axis of the base, `start` the digit's first value. `changes` has the change of the digit along each of the outer `axes`.
+    `digit` is the axis of the base for this digit; if affine, the answer is True. `start` is the digit at the first element, and `changes`
+    has the change of the digit along each of `axes`. The answer is False, too, where a table is too large to test.
     """
     if digit.table is None:
         return True

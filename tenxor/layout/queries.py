@@ -37,7 +37,9 @@ def compute_offset_range(layout: View) -> tuple[int, int] | None:
 
 
 def _drop_permutations(layout: View) -> View:
-    """Return a layout of the same elements in another order: views of the chain that only permute their base are dropped."""
+    """Return a layout that reaches the same elements, maybe in another order: leading views of the chain that only permute their base are
+    dropped.
+    """
     while layout.base is not None and layout.size == layout.base.size and _has_distinct_indices(layout):
         layout = layout.base
     return layout
@@ -131,9 +133,10 @@ def _are_distinct(values: IntArray) -> bool:
 
 
 def _compare_spans(axes: list[Axis], count: int) -> bool | None:
-    """Return True if each axis steps over the span of all faster ones, False if an offset must repeat, None if neither test decides.
+    """Decide by the axes alone whether a layout of `count` elements, 2 or more, has distinct offsets.
 
-    `count` is the number of elements of the layout with these `axes`: 2 or more.
+    Return True if each axis steps over the span of all faster axes, so that no offset repeats. Return False if an offset must repeat, as
+    the whole span has fewer than `count` offsets. Return None if neither test decides.
     """
     gaps = sorted((_min_gap(axis), *_offset_bounds(axis)) for axis in axes if axis.size > 1)
     if gaps[0][0] == 0:
@@ -149,7 +152,8 @@ def _compare_spans(axes: list[Axis], count: int) -> bool | None:
 
 
 def _has_distinct_sums(terms: list[BoundedTerm]) -> bool:
-    """Return whether all choices of one multiple from each term `(step, max_count)` have different sums.
+    """Return whether all choices of one multiple from each term have different sums: `step * x` with 0 <= x <= `max_count` for `(step,
+    max_count)`.
 
     For a repeated sum, two choices differ in some term, and finer terms compensate the difference.
     """

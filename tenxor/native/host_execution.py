@@ -131,7 +131,7 @@ def run_host_op(op: HostOp, operands: Sequence[HostOperand], sizes: Mapping[str,
 
 
 def _is_long(op: HostOp, element_ns: int, count: int) -> bool:
-    """Return whether an operation is long enough for a call in a worker thread, during which signals are handled.
+    """Return whether an operation is so long that a worker thread makes the call, while the calling thread handles signals.
 
     `element_ns` is the estimate per batch element in nanoseconds, and `count` the number of batch elements.
     """

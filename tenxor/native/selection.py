@@ -48,7 +48,7 @@ def _take_along(x: Array, positions: Array) -> Array:
 
 
 def _sort_positions(x: Array, largest: bool) -> Array:
-    """Return the positions of all elements along the last axis, in descending order if `largest`, or ascending.
+    """Return the positions of all elements along the last axis, sorted by element: in descending order if `largest`, else ascending.
 
     Equal elements stay in row order.
     """
@@ -123,5 +123,5 @@ def _select_near(x: Array, sample: Array, positions: list[int]) -> Array | None:
 
 
 def has_nan(x: Array) -> bool:
-    """Return whether a row contains NaN."""
+    """Return whether the 1-D array `x` of floats contains NaN; False for an empty array."""
     return any([np.isnan(x[begin : begin + PIECE_ELEMENTS].max()) for begin in range(0, len(x), PIECE_ELEMENTS)])

@@ -68,10 +68,10 @@ def match_row_subgraph(node: Node, products: Node, side: int, shared: Set[Node])
 
 
 def _collect_dependents(node: Node, products: Node, row_axis: int, step_axis: int, shared: Set[Node]) -> dict[Node, AxisMap] | None:
-    """Return the axes of each node that depends on the rows; None if the nodes are too many. Nodes read in two ways are not entered.
+    """Map each node that depends on the rows to its axes (`AxisMap`). Return None if the nodes are too many (`MAX_NODES`).
 
-    `node` sums the node `products` along `step_axis`, and `row_axis` is the axis of the rows. Nodes in `shared` are entered only if they
-    depend on the steps, or reduce the steps.
+    `node` sums the node `products` along `step_axis`, and `row_axis` is the axis of the rows. Nodes read in two ways, with conflicting
+    axes, are left out. Nodes in `shared` are entered only if they depend on the steps, or reduce the steps.
     """
     excluded: set[Node] = set()
     while len(excluded) <= MAX_NODES:
@@ -92,9 +92,10 @@ def _collect_dependents(node: Node, products: Node, row_axis: int, step_axis: in
 
 
 def _propagate(node_axes: dict[Node, AxisMap], products: Node, excluded: set[Node], row_axis: int, step_axis: int) -> Node | None:
-    """Record in `node_axes` the axes of the nodes below `products`, except nodes in `excluded`. Return a node read in two ways, or None.
+    """Record in `node_axes` the axes of the nodes below `products`, except nodes in `excluded`.
 
-    Nodes without `row_axis` are recorded, but the nodes below them are not. `step_axis` is the summed axis of the contraction.
+    Return a node read in two ways, with conflicting axes, which the caller excludes before the next try; None without such a node. Nodes
+    without `row_axis` are recorded, but the nodes below them are not. `step_axis` is the summed axis of the contraction.
     """
     stack = [products]
     while stack and len(node_axes) <= 2 * MAX_NODES:
@@ -167,9 +168,10 @@ def _sort_sources_first(node: Node, node_axes: dict[Node, AxisMap]) -> list[Node
 
 
 def restrict_to_region(rows: RowSubgraph, region: Region, replacements: dict[Node, Node]) -> Node:
-    """Return a copy of the contraction `rows` restricted to `region`, slices by axis of the contraction.
+    """Return a copy of the contraction `rows` restricted to `region`, slices by axis of the contraction, with copies of the nodes in
+    `rows.order`.
 
-    `replacements` replaces nodes outside of the subgraph.
+    Nodes outside of the subgraph are shared, or replaced by their items in `replacements`. The copy has the shape of the region.
     """
     copies: dict[Node, Node] = {}
     full = slice(None)
