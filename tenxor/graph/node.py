@@ -187,9 +187,10 @@ tape_mode: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
 @contextmanager
 def use_tape_mode(value: bool | None = True) -> Iterator[None]:
-    """Set `tape_mode` to `value` for this thread while the context is open.
+    """Set `tape_mode` to `value` for this thread while the context is open, and then restore it.
 
-    True records tape nodes, False makes constants, and None does neither.
+    With True, a new node gets a tape node if a source has one. With False, new nodes are constants for derivatives. With None, they get no
+    tape node either, and derivatives are never asked for.
     """
     previous = tape_mode.get()
     try:
@@ -286,7 +287,7 @@ class Recipe:
 
     @property
     def layout_keys(self) -> tuple[LayoutKey | None, ...]:
-        """The layout keys of the sources."""
+        """The layout key of each source; None for a scalar."""
         try:
             return self._layout_keys
         except AttributeError:
@@ -295,7 +296,7 @@ class Recipe:
 
     @property
     def target(self) -> LayoutKey | None:
-        """The layout key of a write, or None."""
+        """The layout key through which a store, a scatter or a scan writes; None for other operations."""
         try:
             return self._target
         except AttributeError:
@@ -311,7 +312,7 @@ class Recipe:
 
     @property
     def serial(self) -> int:
-        """The unique id."""
+        """The unique number of the recipe, assigned at the first request."""
         try:
             return self._serial
         except AttributeError:

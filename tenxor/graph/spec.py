@@ -302,7 +302,7 @@ class Spec:
 
     @property
     def templates(self) -> TemplateTable:
-        """The table of results by operation, with the templates of the inline cache moved into it."""
+        """The result templates by operation, and then by the second operand. The templates of the inline cache are moved here first."""
         try:
             cached, table = self.inline_cache_0, self._templates
         except AttributeError:
@@ -311,12 +311,12 @@ class Spec:
 
     @property
     def call_templates(self) -> TemplateTable:
-        """The table of results by name of a method, with the templates of the inline cache moved into it."""
+        """The result templates by the name of a method, and then by the arguments. The templates of the inline cache are moved here first."""
         return self._flush_inline_cache()._call_templates
 
     @property
     def number_first_templates(self) -> TemplateTable:
-        """The table of results of operations with a number as the first operand."""
+        """The result templates, by operation, of operations with a number as the first operand and a tensor of this spec as the second."""
         try:
             return self._number_first_templates
         except AttributeError:
@@ -420,7 +420,7 @@ def record_template(table: TemplateTable, operation: object, other_key: object, 
 def count_new_templates() -> None:
     """Count `TEMPLATES_PER_REPORT` templates recorded by the fast path, which calls this function.
 
-    Above `MAX_TEMPLATES` entries, clear every table.
+    From `MAX_TEMPLATES` entries on, clear every table.
     """
     global _template_count
     _template_count += TEMPLATES_PER_REPORT

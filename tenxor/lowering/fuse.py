@@ -382,7 +382,10 @@ class _ReductionLimit:
         self.reduction_counts: Counter[Node] = Counter()  # reductions in each kernel so far
 
     def must_end(self, node: Node, reads: Sequence[_Read]) -> bool:
-        """Return whether `node` becomes a kernel because a kernel of `reads`, the reads of the node, is full."""
+        """Return whether `node` becomes a kernel because a kernel of `reads`, the reads of the node, has as many reductions as allowed.
+
+        Only an elementwise node with a reduction below, and no larger than the result of the full kernel, gives True.
+        """
         return node in self.reduction_readers and any(
             [self.reduction_counts[read.kernel] >= self.max_reductions and node.size <= read.kernel.size for read in reads]
         )

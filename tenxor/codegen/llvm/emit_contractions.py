@@ -187,7 +187,10 @@ class _ContractionEmitter:
         self.em.only_if(self.em.load_stop_flag().equals(0), make)
 
     def emit_block(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit a block of rows with a block of columns: panel by panel, the steps and then the epilogue."""
+        """Emit the contraction for a block of rows with a block of columns: for each panel of columns, the steps and then the epilogue.
+
+        `rows` and `columns` are each a begin and an end, as 64-bit values.
+        """
         s, zero, (block_begin, block_end) = self.statement, self.em.builder.constant(I64, 0), columns
 
         def emit_stoppable_panel(left: Value, right: Value) -> None:
@@ -213,7 +216,8 @@ class _ContractionEmitter:
     def emit_steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit a block of rows with a block of columns, with the loop over steps outside of the loop over panels: for `s.has_step_blocks`.
 
-        A stretch of steps is packed at a time. Within a stretch, `STEPS_PER_CHUNK` steps are done for every panel before the next steps.
+        `rows` and `columns` are each a begin and an end, as 64-bit values. A stretch of steps is packed at a time. Within a stretch,
+        `STEPS_PER_CHUNK` steps are done for every panel before the next steps.
         """
         em, s, zero, (block_begin, block_end) = self.em, self.statement, self.em.builder.constant(I64, 0), columns
         outer = s.summed_axes[0]
@@ -266,7 +270,7 @@ class _ContractionEmitter:
     def emit_mirror(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Emit the copy of a block's results in the panel `columns` to the other side of the diagonal, to run if results are symmetric.
 
-        Emit nothing if results are never symmetric (`self.is_symmetric` is None). `rows` are the rows of the block.
+        `rows` and `columns` are each a begin and an end. Emit nothing if results are never symmetric (`self.is_symmetric` is None).
         """
         if self.is_symmetric is not None:
             self.em.continue_innermost()
@@ -274,9 +278,10 @@ class _ContractionEmitter:
             self.em.only_if(self.is_symmetric, lambda: symmetric_results.emit_mirror_copy(self.em, self.statement, upper_rows, columns))
 
     def emit_tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Emit the steps `steps` of the tiles in a panel of columns, with a short epilogue; the last rows take a lower tile.
+        """Emit some steps of every tile in a panel of columns, and the epilogue after the last step if it is short.
 
-        `columns` are the first column of the block, and the begin and the end of the panel.
+        `rows` are the begin and the end of the block's rows, and `steps` of the steps. `columns` are the first column of the block, and the
+        begin and the end of the panel. The last rows take a tile of fewer rows.
         """
         em, (block_begin, left, right) = self.em, columns
         rows = top, bottom = self.rows_to_compute(rows, right)
@@ -308,9 +313,9 @@ class _ContractionEmitter:
             em.continue_innermost()
 
     def state_pointer(self, part_number: int, top: Value, row: Value) -> Value:
-        """Emit the pointer to component `part_number` of the waiting states of row `row` in the present panel, at the first column.
+        """Emit the pointer to the states of row `row` in the present panel, which wait in memory for more steps, at the first column.
 
-        The block begins at row `top`.
+        A state has several components: the pointer is to component `part_number`. The block begins at row `top`.
         """
         size = self.accumulator.state_dtypes[part_number].itemsize
         bytes_before = self.tile_width * sum(d.itemsize for d in self.accumulator.state_dtypes[:part_number])
@@ -320,7 +325,10 @@ class _ContractionEmitter:
         return start.at((row - top) * (self.tile_width * size), I8)
 
     def emit_epilogue(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit the epilogue for a block of rows in a panel of columns, row by row, from the waiting states."""
+        """Emit the epilogue for rows in a panel of columns, row by row. The final states of the results are read from memory.
+
+        `rows` and `columns` are each a begin and an end, as 64-bit values.
+        """
         em, s = self.em, self.statement
         em.axis_ranges[s.left.axis] = AxisRange(*rows, 0)
         em.axis_ranges[s.right.axis] = AxisRange(*columns, self.tile_width)
@@ -383,7 +391,9 @@ class _Tile:
         self.block_top, self.block_bottom = rows
 
     def emit(self) -> None:
-        """Emit the steps of the tile, and then the epilogue or the store of the states."""
+        """Emit the steps of the tile. Then emit the epilogue, or the store of the states, which wait in memory for more steps or a long
+        epilogue.
+        """
         em, s, results = self.em, self.statement, self.mr * self.nr
         em.lanes = Lanes(s.right.axis, self.width, self.nr)
         accumulator = self.contraction.accumulator
@@ -480,14 +490,16 @@ class _Tile:
                 write.emit()
 
     def state_pointers(self) -> list[Value]:
-        """Emit pointers to the waiting states of the tile's first row: a pointer for each component of the state."""
+        """Emit pointers to the states of the tile's first row, which wait in memory: a pointer for each component of the state."""
         return [
             self.contraction.state_pointer(k, self.block_top, self.first_row)
             for k, _ in enumerate(self.contraction.accumulator.state_dtypes)
         ]
 
     def prefetch_states(self) -> None:
-        """Emit a prefetch of the tile's waiting states from memory; the steps take long enough for the states to arrive."""
+        """Emit a prefetch of the tile's states, which wait in memory from earlier steps; the steps take long enough for the states to
+        arrive.
+        """
         for pointer, dtype in zip(self.state_pointers(), self.contraction.accumulator.state_dtypes, strict=True):
             self.em.continue_innermost()
             prefetch(pointer, self.mr * self.contraction.tile_width * dtype.itemsize, I8, to_write=True)

@@ -179,7 +179,11 @@ def _emit_inner_statement(em: Emitter, s: Statement) -> None:
 
 
 def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop with lanes along its axis: whole steps of several vectors, then single vectors, the last with a mask or by halves."""
+    """Emit a loop from index `begin` up to, but without, `end`, with lanes along its axis.
+
+    Whole steps of several vectors come first, then single vectors, the last with a mask or by halves. Reductions across the lanes get a
+    state in each lane, combined after the loop.
+    """
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
     if accumulators and em.lanes is None:
         _emit_across_lanes(em, s.axis, accumulators, lambda: _emit_with_lanes(em, s, begin, end))
@@ -262,9 +266,10 @@ def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Cal
 
 
 def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
-    """Emit the mask of the vector at `index`, with only the lanes before `end` active, and put it into `em.lanes`.
+    """Emit the mask of the vector at `index`, with only the lanes before `end` active, and put it into `em.lanes.mask`.
 
-    If `em.lanes.is_maybe_full`, put the number of indices left before `end` there instead of a mask.
+    The number of active lanes goes to `em.lanes.active_count`. If `em.lanes.is_maybe_full`, put only the number of indices left before
+    `end` into `em.lanes.remaining_count`, and emit no mask.
     """
     lanes = em.lanes
     assert lanes is not None

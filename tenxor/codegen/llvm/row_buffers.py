@@ -23,7 +23,10 @@ def find_row_reductions(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
 
 
 def load_states(em: Emitter, accumulators: set[int]) -> None:
-    """Emit the load of the states of the reductions `accumulators` from their rows into `em.states`, for the present lanes."""
+    """Emit the load of the states of the reductions `accumulators` from their rows on the stack into `em.states`, for the present lanes.
+
+    `accumulators` holds numbers of reductions, each with a row of states along an axis. The states become the results (`em.results`), too.
+    """
     em.continue_innermost()
     for accumulator in sorted(accumulators):
         dtypes = em.kernel.accumulators[accumulator].state_dtypes

@@ -80,7 +80,8 @@ def extract_integer(shifted: Value) -> Value:
 def scale_by_power(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     """Emit x * 2**n, rounded once: the result may be subnormal or infinite.
 
-    `shifted` is n, or n and a fraction, plus the `rounder`: the format's own, or a fraction of that.
+    `shifted` is the float n + `rounder`, whose low bits hold n. With the format's own `rounder`, the default, n is an integer. With a
+    fraction of that, the lowest bits hold a fraction, which is ignored.
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder

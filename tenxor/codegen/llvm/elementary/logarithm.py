@@ -59,7 +59,10 @@ def needs_special_log(x: Value) -> Value:
 
 
 def normalize_bits(x: Value) -> Value:
-    """Emit the bits of positive x, as they would be if all exponents were those of normal numbers: a subnormal x is lifted."""
+    """Emit the bits of positive x, as they would be if the exponent of a subnormal x could be that of a normal number.
+
+    The exponent field may so become negative. The bits of a normal x are unchanged.
+    """
     format = x.format
     lift = format.fraction_bits + 1
     lifted = (x * 2.0**lift).as_bits() - (lift << format.fraction_bits)
@@ -67,9 +70,9 @@ def normalize_bits(x: Value) -> Value:
 
 
 def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
-    """Emit the logarithm of every x by `formula(exponent, f)` for a number 2**exponent (1 + f).
+    """Emit the logarithm of every x: `formula(exponent, f)` emits the logarithm of the positive normal number 2**exponent (1 + f).
 
-    Numbers other than positive normal ones are handled out of line.
+    Other numbers are handled out of line: subnormal ones are scaled first; 0, infinities, NaN and negative ones get their special values.
     """
     rare = needs_special_log(x)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalize_bits(x)])

@@ -27,7 +27,10 @@ def round_to_digits(value: Decimal, count: int) -> float:
 
 
 def interval_edges(number: int) -> tuple[float, float]:
-    """Return the begin and the end of interval number `number`, from 0 to INTERVALS - 1, as floats: they lie around 1."""
+    """Return the begin and the end of interval number `number`, from 0 to INTERVALS - 1, as floats.
+
+    The intervals cover a doubling around 1, with equally many float32 numbers each.
+    """
     begin_bits = FIRST_BITS[32] + (number << STEP_BITS[32])
     return FLOAT32_FORMAT.from_bits(begin_bits), FLOAT32_FORMAT.from_bits(begin_bits + (1 << STEP_BITS[32]))
 
