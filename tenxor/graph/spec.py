@@ -302,7 +302,7 @@ class Spec:
 
     @property
     def templates(self) -> TemplateTable:
-        """The result templates by operation, and then by the second operand. The templates of the inline cache are moved here first."""
+        """The result templates by operation, and then by the second operand. Templates of the inline cache are moved here first."""
         try:
             cached, table = self.inline_cache_0, self._templates
         except AttributeError:
@@ -311,7 +311,7 @@ class Spec:
 
     @property
     def call_templates(self) -> TemplateTable:
-        """The result templates by the name of a method, and then by the arguments. The templates of the inline cache are moved here first."""
+        """The result templates by the name of a method, and then by the arguments. Templates of the inline cache are moved here first."""
         return self._flush_inline_cache()._call_templates
 
     @property

@@ -73,7 +73,8 @@ def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[DigitChange
     """Return whether the offset contributed by one digit is a sum with a summand for each of the outer `axes`.
 
     `digit` is the axis of the base for this digit; if affine, the answer is True. `start` is the digit at the first element, and `changes`
-    has the change of the digit along each of `axes`. The answer is False, too, where a table is too large to test.
+    has the change of the digit along each of `axes`. With more than `MAX_JOINED_ENTRIES` combinations of indices, the answer is False
+    without a test.
     """
     if digit.table is None:
         return True

@@ -99,7 +99,9 @@ class Layout(View):
             base = base.base
 
     def _chain_onto(self, base: Layout) -> Layout:
-        """Return a chain of this view and `base`. If the chain would grow too long, `base` is replaced by a table of its offsets."""
+        """Return a chain of this view and `base`. From `MAX_CHAIN_DEPTH` views in `base` on, `base` is replaced by a table of its offsets
+        instead.
+        """
         if base.depth < MAX_CHAIN_DEPTH:
             return Layout(self.shape, self.strides, self.offset, self.tables, base)
         return self._over(Layout.gathered(base.offsets()))

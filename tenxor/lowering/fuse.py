@@ -255,7 +255,7 @@ def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
 
 
 def _has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with enough results and steps for a contraction."""
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`MIN_CONTRACTION_SIZES`)."""
     if not isinstance(node.op, Reduction):
         return False
     from .predict_contraction import has_contraction_sizes
@@ -309,10 +309,11 @@ class _LengthLimit:
         self.ended_kernels: set[Node] = set()  # kernels that reached the limit
 
     def must_end(self, node: Node, reads: Sequence[_Read], facts: _NodeFacts) -> bool:
-        """Return whether `node` becomes a kernel because the kernels of `reads` would get too long otherwise.
+        """Return whether `node` becomes a kernel because a kernel of its `reads` would otherwise exceed `max_expanded_additions`.
 
-        `reads` are the reads of the node, and `facts` the facts about it. If the answer is True, the full kernels are noted in
-        `ended_kernels`, and inline only cheap nodes from now on.
+        `facts` are the facts about the node: it must be elementwise, and cost more than a load. It must be no larger than its sources, or
+        than the results of all kernels that read it. If the answer is True, the full kernels are noted in `ended_kernels`, and inline only
+        cheap nodes from now on.
         """
         if not self.graph.is_long or facts.is_constant or facts.cost <= self.fusing.max_repeated_for_load or not isinstance(node.op, Op):
             return False
@@ -346,7 +347,11 @@ class _RepetitionLimit:
         self.repeated_additions: Counter[Node] = Counter()  # repeated additions of an element so far, by kernel
 
     def must_end(self, node: Node, reads: Sequence[_Read]) -> bool:
-        """Return whether `node` becomes a kernel, as the kernels of its `reads` would repeat too much work."""
+        """Return whether `node` becomes a kernel because a kernel of its `reads` would repeat more than `max_additions` additions per
+        element.
+
+        A node that repeats no work gives False.
+        """
         repeated = self._count_repeated(node)
         return repeated > 0 and any([repeated + self.repeated_additions[read.kernel] > self.max_additions for read in reads])
 

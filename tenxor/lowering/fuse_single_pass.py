@@ -47,10 +47,11 @@ def map_row_nodes(order: Sequence[Node], roots: Collection[Node], target: Target
 
 
 def fuse_row_nodes(kernels: list[Node], row_nodes: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
-    """Return `kernels` without the nodes that sums over rows compute, and the sums that must first become separate kernels for this.
+    """Return `kernels` without the nodes that sums over rows compute themselves, and a set of sums for which this is not possible yet.
 
-    `row_nodes` maps each sum to the nodes to compute inside (`map_row_nodes`). Where the loops of a sum have another form
-    (`match_single_pass.py`), the nodes stay kernels, and the sum is in the second result if it was inlined.
+    `row_nodes` maps each sum to the nodes to compute inside (`map_row_nodes`). Where the loops of the sum's kernel have another form than a
+    single pass (`match_single_pass.py`), the nodes stay kernels. If the sum is inlined into this kernel, it is in the second result: the
+    caller makes the sum a kernel, and tries again.
     """
     kernel_set, unfused = set(kernels), set[Node]()
     for total, inner_nodes in row_nodes.items():
@@ -76,7 +77,7 @@ def _collect_computed(kernel: Node, kernels: Set[Node]) -> Set[Node]:
 
 
 def _is_large(reduction: Node, target: Target) -> bool:
-    """Return whether a reduction reads enough bytes for a single pass to pay in some case (`target.single_pass`)."""
+    """Return whether a reduction reads as many bytes as a single pass needs at least: the smaller of two limits of `target.single_pass`."""
     return _count_bytes(reduction) >= min(target.single_pass.min_short_rows_bytes, target.single_pass.min_matrix_bytes)
 
 

@@ -102,7 +102,8 @@ def _has_unit_steps(m: ReductionStrides, axis: int) -> bool:
 def _match_last_column(m: ReductionStrides) -> ContractionMatch | None:
     """Return the reduction `m` as a contraction with the last independent axis as columns, and the longest possible axis as rows.
 
-    Return None if `m` is no such contraction, or too small.
+    Return None if `m` is no such contraction, or has fewer rows, columns, steps or results than `MIN_CONTRACTION_SIZES`, `MIN_RESULTS` and
+    `MIN_UNIT_RESULTS` require.
     """
     *other_axes, column = m.space
     read_axes = [m.list_axes(read) for read in m.reads]

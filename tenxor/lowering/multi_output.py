@@ -68,7 +68,8 @@ def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _K
     """Return whether kernel `node` should join the kernels `group`, given the facts about each kernel.
 
     The kernel must share a read with the group at an equal index map, or read a result of the group in the same loops. It must read no
-    result of the group at another index map. The fused kernel must stay short, with few enough memory streams for the hardware prefetcher.
+    result of the group at another index map. The fused kernel must stay within limits of `fusing`: of additions, of results, and of memory
+    streams for the hardware prefetcher.
     """
     facts = facts_of[node]
     group_reads = frozenset().union(*[facts_of[member].reads for member in group])

@@ -83,11 +83,12 @@ def _derive_order(node: Node, index_maps: Sequence[Layout]) -> ReductionOrder:
 
 
 def _is_sequential(reduction: Reduction, space: Loops, axes: Loops, walks: Sequence[AccessStrides], extents: Sequence[int]) -> bool:
-    """Return whether a reduction inside the loops `space` takes elements in sequence, so that lanes are left to these loops.
+    """Return whether a reduction inside the loops `space` takes elements in sequence, with a single state, so that lanes are left to these
+    loops.
 
-    `axes` are its axes of more than one index, in order, and `walks` the strides of its reads. The answer is True where the elements of a
-    result are far apart in memory but neighbouring results read contiguous elements, and for few elements. A reduction without `combine`
-    always takes elements in sequence.
+    `axes` are the reduced axes of more than one index, in order, and `walks` the strides of the reads. A reduction without `combine` gives
+    True. A reduction to a single result gives False. Otherwise the answer is True for at most `MAX_SHORT_ITERATIONS` elements per result,
+    and where neighbouring results read neighbouring elements, but the elements of a result are far apart.
     """
     if not axes or reduction.combine is None:
         return True

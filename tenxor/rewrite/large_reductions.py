@@ -41,9 +41,10 @@ def split_reduction(node: Node) -> list[Node] | None:
 
 
 def append_split_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int) -> Node:
-    """Append `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`, in parts if this pays.
+    """Append nodes to `new_nodes` for `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`.
 
-    Return the last node appended, the result.
+    A reduction of at least `MIN_SPLIT_ELEMENTS` elements is divided into parts, if a way to divide it is known (`_choose_blocks`,
+    `_count_inner_axes`); the results of the parts are then reduced. Return the last node appended, the result.
     """
     inner_count = _count_inner_axes(layout, result_ndim)
     block_count, joined_rows = (1, 1) if inner_count else _choose_blocks(layout, result_ndim)
@@ -131,9 +132,11 @@ def _count_inner_axes(layout: Layout, result_ndim: int) -> int:
 
 
 def _choose_blocks(layout: Layout, result_ndim: int) -> tuple[int, int]:
-    """Return the numbers of blocks and of rows to join, for a reduction through `layout`; (1, 1) to leave the reduction as it is.
+    """Return the number of blocks into which the longest reduced axis is divided, and the number of rows to join, for a reduction through
+    `layout`.
 
-    The reduction keeps the first `result_ndim` axes.
+    The reduction keeps the first `result_ndim` axes. (1, 1) leaves it as it is: for fewer than `MIN_SPLIT_ELEMENTS` elements, for many
+    results, and for rows that need no joining.
     """
     result_count = prod(layout.shape[:result_ndim])
     if layout.size < MIN_SPLIT_ELEMENTS:

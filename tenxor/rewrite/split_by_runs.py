@@ -134,8 +134,8 @@ def _choose_piece_ranges(shape: tuple[int, ...], nodes: Iterable[Node]) -> Piece
     """Return the pieces within which the tables of the nodes have constant steps: for each axis of `shape`, the begin and end of each
     range.
 
-    A piece is one range of each axis. `nodes` have the shape `shape`. Return None if the last axis is not split, or if pieces are too many
-    or too small. Earlier axes whose tables break too often are not split.
+    A piece is one range of each axis. `nodes` have the shape `shape`. Return None if the last axis is not split, for more than `MAX_PIECES`
+    pieces, and for pieces of fewer than `MIN_PIECE_ELEMENTS` elements on average. An axis whose tables break more often is not split.
     """
     bounds = [{0, n} for n in shape]
     for layout in [layout for node in nodes for layout in node.layouts if layout is not None and layout.base is None]:

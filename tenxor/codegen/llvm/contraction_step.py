@@ -32,9 +32,11 @@ ProductTerms = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the
 
 
 def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
-    """Return the state and the products of floats whose sum is `value`, the products in the order of addition.
+    """Return the old state and the products of floats whose sum is `value`, a formula for the next state; the products in the order of
+    addition.
 
-    Return None for a value of another form, or with more than `MAX_PRODUCT_TERMS` products.
+    A product is a triple: both factors, and whether the product is subtracted. Return None for a value of another form, or with more than
+    `MAX_PRODUCT_TERMS` products.
     """
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None

@@ -138,11 +138,11 @@ def round_to_dtype(dtype: DType, value: Value) -> Value:
 
 
 def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: bool = False) -> Value:
-    """Emit the cast of a value in register form from the real dtype `source` to the real dtype `target`.
+    """Emit the cast of `value` from the real dtype `source` to the real dtype `target`. Argument and result are in register form
+    (`from_memory`).
 
-    Integers wrap; floats to integers truncate and saturate, and NaN gives 0. Numbers other than 0 become True.
-
-    With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
+    Integers wrap; floats to integers truncate and saturate, and NaN gives 0. Conversions to floats round once. Numbers other than 0 become
+    True. With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
     """
     if source is target:
         return value

@@ -33,8 +33,10 @@ def emit_for(em: Emitter, s: For) -> None:
 
 
 def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop from index `begin` up to, but without, `end`, in a suitable way: over blocks, with lanes, with iterations side by side,
-    or plain.
+    """Emit a loop from index `begin` up to, but without, `end`, in the way that the loop's marks tell.
+
+    The loop runs over blocks (`s.block`), with lanes (`LoopAxis.vector`), or with iterations side by side (`s.jam_factor`). A loop around
+    the lanes of a reduction gets a state in each lane. Any other loop runs plainly, one iteration at a time.
     """
     axis = em.kernel.axes[s.axis]
     if s.block:

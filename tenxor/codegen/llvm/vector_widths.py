@@ -58,9 +58,10 @@ def count_state_vectors(reductions: Iterable[Accumulator]) -> int:
 def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
     """Return how many vectors a step of a loop with lanes takes. Further numbers are for loops through the rest, in order.
 
-    The cheaper a vector is, the more vectors a step takes. A long chain of operations also needs several vectors: each operation waits for
-    the one before, and the next step is too many instructions ahead to fill the time. `loop` has no reduction across the lanes.
-    `short_rows` says that the loop runs along a short row of states, best read in one step.
+    The number is 1, 2 or 4 by the cost of an element, compared with the limits of `target.costs`: cheap elements get more vectors. A long
+    chain of operations also gets several vectors: each operation waits for the one before, and the next step is too many instructions ahead
+    to fill the time. `loop` has no reduction across the lanes. If `short_rows`, the loop runs along a short row of states, best read in one
+    step: a cheap one then gets `target.short_row_states`, and 4 for the rest.
     """
     if any(isinstance(s, Accumulate) and not s.is_contiguous_along(loop.axis) for s in loop.body):
         return (1,)  # lanes of a scatter are unrolled already

@@ -18,10 +18,11 @@ MIN_ELEMENT_BYTES = 4  # minimal bytes of an element for such reads: the lanes o
 
 
 def prefetch_rows(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with prefetches of the next row, or unchanged where prefetches do not pay.
+    """Return the nest with prefetches of the next row; unchanged without reductions, and for too little memory (`target.streams`).
 
-    For a large result, the prefetches stand in the costliest loop over a row after the first reduction, and leave time to read. If rows are
-    only reduced, the prefetches stand in the loop of the reduction. Short rows summed a few at a time are read beforehand.
+    For a result with non-temporal stores, the prefetches stand in the costliest loop over a row after the first reduction, and leave time
+    to read. If rows are only reduced, the prefetches stand in the loop of the reduction. Short rows summed a few at a time are read
+    beforehand.
     """
     if not nest.accumulators:
         return nest
@@ -62,10 +63,10 @@ def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
 
 
 def _list_row_reads(nest: LoopNest, e: Access, column: int, row: int, target: Target, repeat_factor: int) -> Iterator[Prefetch]:
-    """Yield the prefetch that reads access `e` ahead, or nothing if this does not pay.
+    """Yield the prefetch that reads access `e` ahead, or nothing for short or little memory (`target.single_pass.has_short_rows`).
 
-    It pays for short rows of more memory than `repeat_factor` times the near caches. The rows must be contiguous, with real elements of at
-    least `MIN_ELEMENT_BYTES`. `column` and `row` are the axes of the columns and rows.
+    The rows must be contiguous, with real elements of at least `MIN_ELEMENT_BYTES`. The access must read `repeat_factor` times the memory
+    that the target requires. `column` and `row` are the axes of the columns and rows.
     """
     operand, address = nest.locations[e.index]
     if operand < 0 or e.args or address.base is not None:

@@ -47,9 +47,10 @@ class _Sides(NamedTuple):
 
 
 def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
-    """Return the nest with its only reduction as a contraction; None if the reduction is not a contraction, or too small.
+    """Return the nest with its only reduction as a contraction, packed and divided into blocks for `target`.
 
-    The columns may be several axes merged into one.
+    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction is no contraction, or too small
+    for one (`match_contraction`). The columns may be several axes merged into one.
     """
     space = nest.space
     if len(nest.accumulators) != 1 or len(space) < 2 or nest.result_loops != space:

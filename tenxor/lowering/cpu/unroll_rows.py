@@ -19,9 +19,11 @@ from ..loop_nest import Body, LoopNest
 
 
 def unroll_and_jam(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with several iterations of the loop over rows interleaved, where this pays.
+    """Return the nest with `target.loops.jammed_rows` iterations of the loop over rows interleaved, where rows wait for memory or for each
+    other.
 
-    The nest must hold a single cheap reduction along one axis and little else; otherwise it is returned unchanged.
+    The nest must hold a single reduction along one axis, with a cost of at most `max_cheap_element` per element, and besides only loops and
+    stores. Otherwise the nest is returned unchanged.
     """
     if len(nest.reductions) != 1 or not nest.space:
         return nest
