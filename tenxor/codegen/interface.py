@@ -294,7 +294,11 @@ class HostBackend(Backend):
         offsets: list[int],
         iterations: int,
     ) -> None:
-        """Launch a sequence of kernels `iterations` times, each launch by a call from Python; see `Backend.repeat`."""
+        """Launch a sequence of kernels `iterations` times, each launch by a call from Python.
+
+        Each entry of `launches` is a bound kernel, and the index in `windows` of the value to fill. `windows` has the memory of each value
+        in each iteration, or None for a value without memory. `scalars` and `offsets` are the same in all iterations.
+        """
         for iteration in range(iterations):
             values = [BufferHolder(None if memory is None else memory.window(iteration)) for memory in windows]
             iteration_values = IterationValues(values, scalars, offsets)

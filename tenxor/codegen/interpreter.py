@@ -146,10 +146,10 @@ class Interpreter(HostBackend):
 
 
 def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-    """Run a kernel with results in `out`, and return whether the kernel met an index out of range; see `interface.Launch`.
+    """Run a kernel with results in `out`, and return whether the kernel met an index out of range or a negative exponent.
 
-    `arguments` refer to `given` (`KernelArguments`). With `once`, the kernel writes to a copy of `out`, and a single call copies the
-    result back. So an interrupt leaves `out` unchanged.
+    `arguments` refer to the memory, scalars and offsets in `given` (`KernelArguments`). With `once`, the launch must not run twice: the
+    kernel writes to a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
     """
     result = out.typed_view(kernel.operands[0].dtype)
     operands, origins = [result if once is None else result.copy()], [given.offsets[arguments.out[0]] + arguments.out[1]]

@@ -346,9 +346,10 @@ def intern_recipe(
     layout_keys: tuple[LayoutKey | None, ...] = (),
     target: LayoutKey | None = None,
 ) -> Recipe:
-    """Return the interned recipe of the given parts, the attributes of `Recipe`.
+    """Return the interned recipe of `op` with results of `shape` and `dtype`, from sources of `dtypes` read through layouts of
+    `layout_keys`.
 
-    Equal parts give the same object each time, unless a layout key is uncacheable.
+    `target` is the layout key of a write. Equal arguments give the same object each time, unless a layout key is uncacheable.
     """
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)

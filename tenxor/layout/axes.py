@@ -68,7 +68,7 @@ UNIT_AXIS = Axis(1, 0)
 
 
 def abbreviate(values: IntArray, limit: int = 8) -> str:
-    """Return a list of numbers as text, without the middle if the list is longer than `limit`."""
+    """Return the numbers `values` as text, such as "[0, 7, 2]", without the middle if there are more than `limit`."""
     numbers = [str(value) for value in (values if len(values) <= limit else values[: limit // 2]).tolist()]
     if len(values) > limit:
         numbers += ["...", *(str(value) for value in values[-2:].tolist())]

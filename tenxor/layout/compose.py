@@ -95,7 +95,8 @@ def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[DigitChange
 def _compose_axis(axis: Axis, changes: list[DigitChange], digits: list[Axis], origin: list[int]) -> Axis:
     """Return an axis of the composition: along one outer axis, the sum of the contributions of all digits to the offset.
 
-    `changes` has the change of each digit along `axis`, and `digits` the axis of the base for each digit.
+    `changes` has the change of each digit along `axis`, `digits` the axis of the base for each digit, and `origin` the digits at the first
+    element.
     """
     stride = 0
     gathered: list[IntArray] = []
@@ -117,5 +118,5 @@ def _is_nonzero(change: DigitChange) -> bool:
 
 
 def _as_array(change: DigitChange, size: int) -> IntArray:
-    """Return a change at each index of an axis of `size` indices, as an array."""
+    """Return the change of a digit at each index of an axis of `size` indices, as an array. An int `change` is the change per step."""
     return change if isinstance(change, np.ndarray) else list_offsets(Axis(size, change))

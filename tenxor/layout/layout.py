@@ -112,7 +112,10 @@ class Layout(View):
         return moved if self.base is None else moved._over(self.base)
 
     def _identity(self) -> Layout:
-        """Return the contiguous layout of this shape: a move of a gathered layout is applied to it, and the result put over the layout."""
+        """Return the contiguous layout of this shape.
+
+        A move of a gathered layout is made on this layout, and the result then reads the gathered one (`_over`).
+        """
         return Layout.contiguous(self.shape)
 
     # Moves: each returns a view of the same storage.

@@ -243,7 +243,7 @@ def _is_same_level(left: View, right: View) -> bool:
 def fingerprint(layout: View) -> tuple[int, ...]:
     """Return first and last offset, and the first step along each axis of size 2 or more; an empty tuple without elements.
 
-    Equal maps have equal fingerprints, whatever their representation.
+    Equal maps have equal fingerprints, whatever their representation, so layouts are hashed by it. Different maps may share a fingerprint.
     """
     if layout.size == 0:
         return ()

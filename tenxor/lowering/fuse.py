@@ -356,7 +356,7 @@ class _RepetitionLimit:
         return repeated > 0 and any([repeated + self.repeated_additions[read.kernel] > self.max_additions for read in reads])
 
     def add_node(self, node: Node, is_kernel: bool, reads: Sequence[_Read]) -> None:
-        """Note the passes in which the sources of `node` are computed, after the choice about `node`.
+        """Note the passes in which the sources of `node` are computed, after the choice whether `node` is a kernel (`is_kernel`).
 
         The sources of an inlined elementwise node are computed in the passes of the node, and the repeated additions are counted for the
         kernels of `reads`. A kernel, and each node of another operation, has a separate pass.
@@ -483,7 +483,8 @@ def _can_be_inlined(node: Node, reads: list[_Read], facts: _NodeFacts) -> bool:
 def _is_free(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
     """Return whether computing `node` again for each of the `reads` costs no more than loading the value, by the `facts` about the node.
 
-    A free node reads no memory and is not marked `is_stored`. It has few operations, or is computed at most once per element.
+    A free node reads no memory and is not marked `is_stored`. It takes at most `fusing.max_constant_operations`, or is computed at most
+    once per element.
     """
     is_cheap = facts.weight <= fusing.max_constant_operations or _max_computations(reads) <= node.size
     return facts.is_constant and not node.is_stored and is_cheap

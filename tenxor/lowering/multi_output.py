@@ -65,7 +65,7 @@ def group_fusible_kernels(kernels: Sequence[Node], target: Target) -> dict[Node,
 
 
 def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _KernelFacts], fusing: Fusing) -> bool:
-    """Return whether kernel `node` should join the kernels `group`, given the facts about each kernel.
+    """Return whether kernel `node` should join the kernels `group`; `facts_of` has the facts about each kernel.
 
     The kernel must share a read with the group at an equal index map, or read a result of the group in the same loops. It must read no
     result of the group at another index map. The fused kernel must stay within limits of `fusing`: of additions, of results, and of memory

@@ -78,7 +78,9 @@ def _list_groups(d: KernelDraft, f: ReductionLoop) -> list[Loops]:
 
 
 def _find_boundaries(d: KernelDraft, axes: Loops) -> set[int]:
-    """Return the depths in loops over `axes` at which a reduction runs: 0 outside of the loops, `len(axes)` inside the innermost."""
+    """Return the depths in loops over `axes` at which a reduction of the draft runs: 0 outside of the loops, `len(axes)` inside the
+    innermost.
+    """
     return {sum(a in axes for a in f.outer_loops) for f in d.reductions}
 
 

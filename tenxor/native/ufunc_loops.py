@@ -367,7 +367,12 @@ def encode_call_words(
     checked_floats: int,
     scratch_offsets: Sequence[int] = (),
 ) -> list[int] | None:
-    """Return the 64-bit words of `encode_call`, for the same arguments, without the final constant; None if the call is not possible."""
+    """Return the bytecode for a call of `loop` by generated code as 64-bit words, without the constant of the loop, which follows the
+    words.
+
+    The arguments are those of `encode_call`. Return None if a single loop cannot walk the arrays, or for more than `MAX_ARGUMENTS`
+    arguments.
+    """
     loop_geometry = compute_geometry(loop, [*[layout for *_, layout in operands], *results])
     if loop_geometry is None:
         return None

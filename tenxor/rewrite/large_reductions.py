@@ -63,9 +63,10 @@ def append_split_reduction(new_nodes: list[Node], reduction: Reduction, source: 
 def _reduce_inner_first(
     new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int, inner_count: int
 ) -> Node:
-    """Append `reduction` of `source` over the last `inner_count` axes of `layout`, then over the rest. Return the last node.
+    """Append nodes to `new_nodes`: `reduction` of `source` over the last `inner_count` axes of `layout`, and a reduction of its results
+    over the rest.
 
-    The first `result_ndim` axes of `layout` are kept.
+    The first `result_ndim` axes of `layout` are kept. Return the last node.
     """
     first_inner = layout.ndim - inner_count
     partial = append_reduction(
@@ -84,10 +85,11 @@ def _reduce_inner_first(
 def _reduce_blocks(
     new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int, block_count: int, joined_rows: int
 ) -> Node:
-    """Append `reduction` of `source` over `block_count` blocks of the longest reduced axis, then over the results and the remainder.
+    """Append nodes to `new_nodes`: `reduction` of `source` over each of `block_count` blocks of the longest reduced axis, then of the
+    results.
 
-    `joined_rows` neighbours along this axis are reduced side by side, as one longer row. The first `result_ndim` axes of `layout` are kept.
-    Return the last node.
+    A remainder behind the blocks is reduced separately, and combined with the result. `joined_rows` neighbours along this axis are reduced
+    side by side, as one longer row. The first `result_ndim` axes of `layout` are kept. Return the last node.
     """
     axis = max(range(result_ndim, layout.ndim), key=lambda a: layout.shape[a])
     size = layout.shape[axis]

@@ -241,7 +241,8 @@ class Compiler:
         return self._find_stored(kernel_disk_cache.hash_text(text), symbols)
 
     def _find_stored(self, text_hash: str, symbols: tuple[str, ...], *, ask_llvm: bool = False) -> tuple[LinkedCode, str] | None:
-        """Return the code with the functions `symbols` under a hash, and its origin, "shipped" or "disk"; None if no code is stored.
+        """Return the code with the functions `symbols` under the hash `text_hash`, and its origin, "shipped" or "disk"; None if no code is
+        stored.
 
         The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
         caller that is going to compile anyway (`ask_llvm`).
@@ -272,15 +273,15 @@ class Compiler:
         return kernel_disk_cache.make_key_from_hash(kernel_disk_cache.hash_text(text), machine, planner_hashes) if planner_hashes else None
 
     def _compile_object(self, llvm_ir: str) -> bytes:
-        """Return the content of the object file of an LLVM module, given as text."""
+        """Return the content of the object file of `llvm_ir`, the text of an LLVM module."""
         from .llvmlite_binding import compile_object
 
         return compile_object(llvm_ir, self.target_machine)
 
     def _compile(self, llvm_ir: str, symbols: tuple[str, ...]) -> bytes:
-        """Return the code of an LLVM module, given as text: a serialised code image with the functions `symbols`.
+        """Return the machine code of `llvm_ir`, the text of an LLVM module: a serialised code image with the functions `symbols`.
 
-        The code is an object file instead if LLVM has to link it.
+        The result is the object file instead if LLVM has to link it (`link_object` gives None).
         """
         from .elf_linker import link_object
 

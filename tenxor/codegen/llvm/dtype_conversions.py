@@ -98,13 +98,16 @@ def load(pointer: Value, dtype: DType, lanes: int = 0) -> Value:
 
 
 def load_masked(pointer: Value, kind: Type, mask: Value, passthrough: Value | None = None) -> Value:
-    """Emit the load of a vector of type `kind` in the lanes of a mask; the other lanes are those of `passthrough`, or 0 for None."""
+    """Emit the load of a vector of type `kind` from `pointer`, in the lanes of the bool vector `mask` alone.
+
+    The other lanes are those of `passthrough`, or 0 for None. Their memory is not read.
+    """
     idle_lanes = pointer.builder.zeros(kind) if passthrough is None else passthrough
     return intrinsic("masked.load", pointer, mask, idle_lanes, result=kind, suffix=f"{kind.mangled}.p0")
 
 
 def store_masked(x: Value, pointer: Value, mask: Value) -> None:
-    """Emit the store of the vector `x` in the lanes of `mask`."""
+    """Emit the store of the vector `x` to `pointer`, in the lanes of the bool vector `mask` alone."""
     intrinsic("masked.store", x, pointer, mask, result=VOID, suffix=f"{x.type.mangled}.p0")
 
 
@@ -161,7 +164,10 @@ def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: b
 
 
 def _float_to_int(value: Value, target: DType) -> Value:
-    """Emit a float truncated to the integer dtype `target`, saturated. LLVM's own saturating conversion takes vectors apart on x86."""
+    """Emit the floats `value` truncated to the integer dtype `target`, limited to its range, and 0 for NaN.
+
+    LLVM's own saturating conversion takes vectors apart on x86.
+    """
     low, beyond = int(target.lowest), int(target.highest) + 1  # both are floats, exactly
     is_inside = value.compare("oge", float(low)) & value.compare("olt", float(beyond))
     truncated = select(is_inside, value, 0.0).cast("fptosi" if target.kind == "int" else "fptoui", register_type(target))

@@ -392,10 +392,10 @@ class Panels:
     def pointer_to_packed(
         self, value_number: int, panel: tuple[Value, Value], columns: ColumnVectors, block_begin: Value, steps: tuple[Value, Value]
     ) -> Value | None:
-        """Emit the pointer to step 0 of a packed panel; return None for a value read in place.
+        """Emit the pointer to step 0 of a packed panel for value number `value_number`; return None for a value read in place.
 
-        `panel` is the begin and the end of the columns, and `steps` the begin and the end of the steps to read. If the elements are in
-        several runs, the emitted code packs the panel for these `steps` alone.
+        `panel` is the begin and the end of the columns, in a block from `block_begin` on, and `steps` the begin and the end of the steps to
+        read. If a side read in place has its elements in several runs, the emitted code packs the panel for these `steps` alone.
         """
         if self.side.is_packed:
             return self.pointer_to_first_step(value_number, block_begin, panel[0])
@@ -499,5 +499,5 @@ def vector_pointers(start: Value, offset: Value | int, dtype: DType, width: int,
 
 
 def load_under_mask(pointer: Value, dtype: DType, width: int, mask: Value) -> Value:
-    """Emit the load of a vector of `width` lanes under a mask, in register form; the other lanes are 0."""
+    """Emit the load of a vector of `width` lanes from `pointer` under a mask, in register form; the other lanes are 0."""
     return from_memory(dtype, load_masked(pointer, vector(memory_type(dtype), width), mask))

@@ -70,7 +70,7 @@ def combine_states(em: Emitter, accumulator: int, left: list[ValueVectors], righ
 def combine_vectors(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
     """Emit the combination of the vectors of a state, pair by pair, and return the state with a single vector for each component.
 
-    The number of vectors must be a power of two.
+    `states` has the vectors of each component of reduction number `accumulator`; their number must be a power of two.
     """
     em.continue_innermost()
     while len(states[0]) > 1:
@@ -81,7 +81,7 @@ def combine_vectors(em: Emitter, accumulator: int, states: list[ValueVectors]) -
 def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
     """Emit the combination of the lanes of a state, by halves, and return the state with a scalar for each component.
 
-    Each component of `states` is a single vector.
+    `states` has a single vector for each component of reduction number `accumulator`.
     """
     em.continue_innermost()
     width = states[0][0].lanes

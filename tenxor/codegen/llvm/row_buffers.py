@@ -47,7 +47,10 @@ def store_states(em: Emitter, accumulators: set[int]) -> None:
 
 
 def _state_pointers(em: Emitter, accumulator: int, part_number: int) -> ValueVectors:
-    """Emit the pointers to component `part_number` of a reduction's states in their row: a pointer for each vector of the present lanes."""
+    """Emit the pointers to component `part_number` of the states of reduction number `accumulator`, in their row on the stack.
+
+    Return a pointer for each vector of the present lanes, or a single pointer if no lanes run along the row.
+    """
     f = em.kernel.accumulators[accumulator]
     memory = em.state_rows[accumulator]()[part_number] if accumulator in em.state_rows else None
     return emit_row_pointers(
@@ -95,11 +98,11 @@ def emit_row_pointers(em: Emitter, row: str, dtype: DType, size: int, axis: int,
 
 
 def load_elements(em: Emitter, pointers: ValueVectors, dtype: DType) -> ValueVectors:
-    """Emit a load through each pointer: of an element, or with `em.lanes` of a vector. Return the values in register form."""
+    """Emit a load through each of `pointers`: of an element, or with `em.lanes` of a vector. Return the values in register form."""
     return [load(pointer, dtype, 0 if em.lanes is None else em.lanes.width) for pointer in pointers]
 
 
 def store_elements(pointers: ValueVectors, dtype: DType, vectors: ValueVectors) -> None:
-    """Emit the store of each of `vectors`, scalars or vectors in register form, through the pointer at the same index."""
+    """Emit the store of each of `vectors`, scalars or vectors in register form, through the item of `pointers` at the same index."""
     for pointer, x in zip(pointers, vectors, strict=True):
         pointer.store(to_memory(dtype, x))

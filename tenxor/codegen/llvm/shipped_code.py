@@ -36,15 +36,19 @@ def find_shipped_folder() -> str:
 
 
 def make_key_from_hash(text_hash: str, cpu_level: CpuLevel, emitter_hash: str) -> str:
-    """Return the name of an object for the level `cpu_level`, by the hash of the kernel's text and the hash of the emitter's sources.
+    """Return the name of an object for the level `cpu_level`: a hash of the arguments and the version of the package.
 
-    For other data than code, the arguments are the hash of another text and the hashes of other sources.
+    `text_hash` is the hash of the kernel's text, and `emitter_hash` the hash of the emitter's sources. For data other than code, they are
+    the hash of another text and the hashes of other sources.
     """
     return kernel_disk_cache.make_key_from_hash(text_hash, f"{cpu_level.name}\n{cpu_level.target.identity}\n{__version__}", emitter_hash)
 
 
 def make_plan_key(text: str, cpu_level: CpuLevel, planner_hashes: str) -> str:
-    """Return the name of the data shipped for the plan with the key `text`. `planner_hashes` are the hashes of the planner's sources."""
+    """Return the name of the data shipped for the plan with the key `text`, for the level `cpu_level`.
+
+    `planner_hashes` are the hashes of the planner's sources.
+    """
     return make_key_from_hash(kernel_disk_cache.hash_text(text), cpu_level, planner_hashes)
 
 

@@ -139,9 +139,10 @@ def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type,
 
 
 def load_first_lanes(pointer: Value, kind: Type, count: Value) -> Value:
-    """Emit the load of the first `count` lanes of a vector, with zeros behind, for elements that a processor cannot load under a mask.
+    """Emit the load of the first `count` lanes of a vector of type `kind` from `pointer`, with zeros behind.
 
-    The code loads the whole vector, or half of it, then half of the remaining half, and so on. With a mask, LLVM would test each lane.
+    This is for elements that a processor cannot load under a mask: LLVM would test each lane. The code loads the whole vector, or half of
+    it, then half of the remaining half, and so on.
     """
     count = select_larger(select_smaller(count, kind.lanes), 0)
     partial_vector = _load_halves(pointer, kind.scalar, kind.lanes, count)
@@ -149,7 +150,10 @@ def load_first_lanes(pointer: Value, kind: Type, count: Value) -> Value:
 
 
 def _load_halves(start: Value, element: Type, lanes: int, count: Value) -> Value:
-    """Emit a vector of `lanes` lanes with the elements from `count & -lanes` up to `count`, and zeros behind."""
+    """Emit a vector of `lanes` lanes with the elements from `count & -lanes` up to `count`, and zeros behind.
+
+    `start` points to element 0, and `element` is the type of an element.
+    """
     size, b = lanes // 2, start.builder
     if not size:
         return b.zeros(vector(element, 1))
@@ -161,7 +165,8 @@ def _load_halves(start: Value, element: Type, lanes: int, count: Value) -> Value
 
 
 def store_first_lanes(x: Value, pointer: Value, count: Value) -> None:
-    """Emit the store of the first `count` lanes of a vector: all lanes, or half of them, then half of the remaining half, and so on.
+    """Emit the store of the first `count` lanes of the vector `x` to `pointer`: all lanes, or half of them, then half of the rest, and so
+    on.
 
     In a loop these branches are predictable, while a masked store may take a dozen cycles.
     """
@@ -171,7 +176,9 @@ def store_first_lanes(x: Value, pointer: Value, count: Value) -> None:
 
 
 def _store_halves(x: Value, start: Value, count: Value) -> None:
-    """Emit the store of the first `count` modulo `x.lanes` lanes of `x`, to the elements from `count & -x.lanes` on."""
+    """Emit the store of the first `count` modulo `x.lanes` lanes of `x`, to the elements from `count & -x.lanes` on. `start` points to
+    element 0.
+    """
     size, pointer = x.lanes // 2, start.at(count & -x.lanes, x.type.scalar)
     if not size:
         return
@@ -228,14 +235,17 @@ def scatter_elements(em: Emitter, pointer: Value, offsets: Value, element: Type,
 
 
 def _lane_pointers(pointer: Value, offsets: Value, element: Type) -> Value:
-    """Emit a vector of pointers to the elements at a vector of `offsets`, in elements, from `pointer`."""
+    """Emit a vector of pointers to the elements at a vector of `offsets`, in elements of type `element`, from `pointer`."""
     scaled = offsets * element.bytes
     base = pointer.cast("ptrtoint", I64).splat(offsets.lanes)
     return (base + scaled).cast("inttoptr", POINTER)
 
 
 def load_lane_by_lane(pointer: Value, offsets: Value, element: Type) -> Value:
-    """Emit the load of elements at a vector of offsets from `pointer`, lane by lane, all lanes; return a vector."""
+    """Emit the load of elements of type `element` at a vector of `offsets`, in elements, from `pointer`; return a vector.
+
+    All lanes are loaded, one after the other, also under a mask.
+    """
     loaded = pointer.builder.undefined(vector(element, offsets.lanes))
     for k in range(offsets.lanes):
         loaded = loaded.with_lane(k, pointer.at(offsets.lane(k), element).load(element))

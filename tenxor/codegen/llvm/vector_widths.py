@@ -87,8 +87,9 @@ def _estimate_latency(loop: For) -> int:
 def is_one_loop_best(loop: For, target: Target) -> bool:
     """Return whether a loop with lanes is best emitted as a single loop of vectors, the last of which may be partial.
 
-    This is so for loops that compute much, with memory contiguous along the lanes or not accessed, and without non-temporal stores. Long
-    chains of operations are best computed for several vectors at a time.
+    The loop must only store, without non-temporal stores. An element must cost more than `max_cheap_element`, in chains of at most
+    `max_moderate_element` additions: longer chains are best computed for several vectors at a time. All memory must be contiguous or
+    constant along the lanes.
     """
     if not all(isinstance(s, Store) and not s.is_nontemporal for s in loop.body):
         return False
@@ -115,7 +116,9 @@ def is_tail_best_halved(loop: For, target: Target) -> bool:
 
 
 def _estimate_lane_cost(e: Load, axis: int, costs: Costs) -> int:
-    """Return the cost of a load from memory that is not contiguous along `axis`, by a stride or by an index; 0 for other loads."""
+    """Return the cost, from `costs`, of a load from memory that is not contiguous along `axis`, by a stride or by an index; 0 for other
+    loads.
+    """
     if any(t.axis == axis and t.step_kind == "stride" for t in e.address.terms):
         return costs.strided_load
     memo: dict[Expr, Dependencies] = {}

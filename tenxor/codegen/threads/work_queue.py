@@ -87,7 +87,10 @@ class NativeWorkQueue:
     def bind_loop(
         self, code: MachineCode, args: ArgumentBlock, begin: int, end: int, chunk_size: int, worker_count: int
     ) -> Callable[[], object]:
-        """Return a function, a single C call, that runs a kernel for all of `begin..end`; see `WorkQueue.bind_loop`."""
+        """Return a function without arguments, a single C call, that runs the kernel `code` for all of `begin..end`.
+
+        The loop is shared in chunks of `chunk_size` iterations with `worker_count` workers. `args` are the packed arguments.
+        """
         return partial(self.share_loop, self.address, code.address, args, begin, end, chunk_size, worker_count)
 
     def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
@@ -141,7 +144,10 @@ class PythonWorkQueue:
     def bind_loop(
         self, code: MachineCode, args: ArgumentBlock, begin: int, end: int, chunk_size: int, worker_count: int
     ) -> Callable[[], object]:
-        """Return a function that runs a kernel for all of `begin..end`; see `WorkQueue.bind_loop`. Signal handlers may run in between."""
+        """Return a function without arguments that runs the kernel `code` for all of `begin..end`. Signal handlers may run in between.
+
+        The loop is shared in chunks of `chunk_size` iterations with `worker_count` workers. `args` are the packed arguments.
+        """
         return partial(self.share_loop, _Job(code, args, list(range(begin, end, chunk_size))[::-1], chunk_size, end), worker_count)
 
     def share_loop(self, job: _Job, worker_count: int) -> None:

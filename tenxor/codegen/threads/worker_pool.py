@@ -204,7 +204,8 @@ def _run_range(
     runs_once: bool,
     thread_limit: int,
 ) -> None:
-    """Run a kernel for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has changed it already.
+    """Run the kernel `code` for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has changed it
+    already.
 
     `progress` is the progress of the whole loop. `runs_once` tells that `parallel_for` was called with `resumed`. The other arguments are
     those of `parallel_for`.
@@ -253,7 +254,10 @@ def reserve_workers() -> Iterator[WorkerHandle | None]:
 
 
 def compute_chunk_size(extent: int, grain: int, sharing: ThreadLimits) -> int:
-    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`, at least one."""
+    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`, at least one.
+
+    Each thread gets about `sharing.chunks_per_thread` chunks.
+    """
     return -(-extent // (num_threads() * sharing.chunks_per_thread * grain)) * grain
 
 

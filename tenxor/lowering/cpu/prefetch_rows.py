@@ -45,10 +45,11 @@ def prefetch_rows(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
-    """Return the statement `s` with a few short rows at a time read in the order of memory, before loops run over columns.
+    """Return the statement `s` with prefetches by reading (`Prefetch.by_reading`) in front of loops over columns that take a few rows at a
+    time.
 
-    A few columns of each row are too few contiguous bytes for the hardware prefetcher. A statement without such loops is returned
-    unchanged.
+    The prefetches read the rows in the order of memory: a few columns of each row would be too few contiguous bytes for the hardware
+    prefetcher. A statement without such loops, or with rows that are not worth it (`_list_row_reads`), is returned unchanged.
     """
     if not isinstance(s, For):
         return s

@@ -107,11 +107,11 @@ def scale_by_avx512(x: Value, exponents: Value) -> Value:
 
 
 def clamp_to_range(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Value]:
-    """Emit a mask of the lanes where x is below the limits, so that a function of x is 0; and x, with 0 in these lanes.
+    """Emit a mask, and x within `limits`, for a function of x that is 0 below the limits. Return both.
 
-    `limits` maps the bits of a format to the lowest and the highest number. A larger x becomes the highest.
-
-    Some processors take a hundred cycles to find that a number is too small. NaN stays NaN.
+    `limits` maps the bits of a format to the lowest and the highest number. The mask has the lanes where x is below the lowest; there x
+    becomes 0, since some processors take a hundred cycles to find that a number is too small. A larger x becomes the highest. NaN stays
+    NaN.
     """
     low, high = limits[x.format.bits]
     vanishes = x < low

@@ -122,9 +122,9 @@ def log10(x: Value) -> Value:
 
 
 def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]) -> Value:
-    """Emit the logarithm of x in any base, given the logarithms of 2 and e in this base, each as a sum of two floats.
+    """Emit the logarithm of x in any base.
 
-    The leading products and sums are exact.
+    `of_two` and `of_e` are the logarithms of 2 and e in this base, each as a sum of two floats. The leading products and sums are exact.
     """
 
     def formula(exponent: Value, f: Value) -> Value:
