@@ -189,7 +189,7 @@ class Backend(ABC):
 
     @abstractmethod
     def kernel_count(self) -> int:
-        """Return about how many kernels are in memory, without building the mapping `kernels`."""
+        """Return the number of kernels in memory, without building the mapping `kernels`: too many of them make `realize` drop some."""
 
     def drop_recent_kernels(self) -> None:  # noqa: B027  # a back end may keep no kernels
         """Drop the references to recently requested kernels. Do nothing in a back end without kernels in memory."""

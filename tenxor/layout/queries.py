@@ -152,10 +152,11 @@ def _compare_spans(axes: list[Axis], count: int) -> bool | None:
 
 
 def _has_distinct_sums(terms: list[BoundedTerm]) -> bool:
-    """Return whether all choices of one multiple from each term have different sums: `step * x` with 0 <= x <= `max_count` for `(step,
-    max_count)`.
+    """Return whether sums of multiples are all different: a sum has one multiple of the step of each of `terms`.
 
-    For a repeated sum, two choices differ in some term, and finer terms compensate the difference.
+    A term `(step, max_count)` has the multiples `step * x` with an integer x from 0 to `max_count`. The answer is exact. Two choices of
+    multiples with equal sums differ first at a coarse term, and the finer terms must make up for the difference: this is tried for each
+    term.
     """
     terms = sorted(terms, reverse=True)
     for i, (step, max_count) in enumerate(terms):

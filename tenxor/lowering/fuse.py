@@ -111,9 +111,11 @@ def _map_row_sums(order: Sequence[Node], roots: Sequence[Node], target: Target) 
 
 
 def _unfuse_contractions(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
-    """Return the nodes to store so that contractions stay kernels: inlined contractions, or else the obstacles to a contraction.
+    """Return the inlined nodes to store, as further kernels, so that contractions are recognized: an empty set if nothing is to change.
 
-    `kernels` are the nodes chosen as kernels so far, and `reads` maps each node to the reads of this node.
+    A contraction is inlined in a kernel that, as a whole, is none. The result has the contraction itself, or the other reductions in this
+    kernel, if the kernel is a contraction without them. `kernels` are the nodes chosen as kernels so far, and `reads` maps each node to the
+    reads of this node.
     """
     kernel_set = set(kernels)
     inlined_reductions: dict[Node, list[Node]] = {}
@@ -264,9 +266,10 @@ def _has_contraction_sizes(node: Node) -> bool:
 
 
 def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
-    """Return the source nodes of a node read at `index_map`, each with an index map for the read. Scalar sources are left out.
+    """Return the pairs of a source node and an index map for reading this source, if `node` itself is read at `index_map`.
 
-    `index_map` is ignored for writes, scans, and operations that require their sources in memory.
+    Scalar sources are left out. Writes, scans, and operations that require their sources in memory are always computed as a whole: then the
+    source is read at all its elements, or through the layout of the node, and `index_map` does not matter.
     """
     if is_write(node.op):
         old, *operands = list_source_nodes(node)
@@ -494,8 +497,9 @@ def _is_worth_inlining(node: Node, reads: list[_Read], graph: GraphFacts, facts:
     """Return whether `node` should be inlined in each of the `reads`: nothing but cheap work is computed more than once per element.
 
     `facts` are the facts about the node, and `graph` has the facts about all nodes. A reduction or gather must have a single read. An
-    elementwise node may have several, in one kernel, or in several kernels that reduce disjoint parts of the node. A division must not be
-    repeated so often that a store would be cheaper.
+    elementwise node may have up to `max_reads`, and several only up to the cost `max_repeated_for_reads`. These are in one kernel, or in
+    several kernels that reduce disjoint parts of the node. Work is cheap up to the cost `max_repeated_for_load`; work of just this cost,
+    such as a division, must not be repeated `read_store_ratio` times. Limits are attributes of `graph.fusing`.
     """
     fusing, has_one_read, has_one_kernel = graph.fusing, len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
     repeats_work = _max_computations(reads) > node.size

@@ -82,7 +82,7 @@ def _is_large(reduction: Node, target: Target) -> bool:
 
 
 def _count_bytes(reduction: Node) -> int:
-    """Return the number of bytes read by a reduction, counted in the dtype of the result."""
+    """Return the bytes of the elements read by a reduction: their number times the item size of the result, whatever dtype memory has."""
     layout = reduction.layouts[0]
     assert layout is not None
     return layout.size * reduction.dtype.itemsize

@@ -164,11 +164,10 @@ def compute_weights(order: Sequence[Node]) -> dict[Node, int]:
 
 
 def find_constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) -> set[Node]:
-    """Return the nodes of `order` that cost nothing to compute again: chains of few cheap operations on scalars and positions, without
-    memory.
+    """Return the nodes of `order` that cost nothing to compute again: positions, and cheap operations on scalars and such nodes alone.
 
-    The limits are in terms of `fusing.max_repeated_for_load`. `order` lists sources first. `weight` is the number of operations to compute
-    each node anew (`compute_weights`).
+    An operation is cheap with a cost of at most `fusing.max_repeated_for_load`, and with at most 4 times as many operations to compute the
+    node anew. `weight` has the number of these operations for each node (`compute_weights`). `order` lists sources first.
     """
     constant_nodes: set[Node] = set()
     for node in order:

@@ -71,7 +71,8 @@ def can_be_contraction(reduction: Reduction) -> bool:
 
 
 def match_contraction(m: ReductionStrides, itemsize: int) -> ContractionMatch | None:
-    """Return the reduction `m` as a contraction, or None if it is no contraction or too small.
+    """Return the reduction `m` as a contraction. Return None if it is no product of rows with columns, or has too few rows, columns, steps
+    or results (`MIN_CONTRACTION_SIZES`, `MIN_RESULTS`, `MIN_UNIT_RESULTS`).
 
     `itemsize` is the size in bytes of a state's widest component. The last independent axis becomes the columns, merged with axes before it
     where this fills vectors. If the last axis is short, a longer axis may become the columns. The result has the strides of the merged or

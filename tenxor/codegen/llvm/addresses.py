@@ -164,7 +164,7 @@ def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> V
 
 
 def _emit_lane_offsets(em: Emitter, term: Term) -> ValueVectors:
-    """Emit vectors with the summand of `term`, the term for the axis of the lanes, in each lane, in elements."""
+    """Emit what `term`, the term for the axis of the lanes, adds to the address in each lane, in elements. Return the vectors of a step."""
     lanes = em.lanes
     assert lanes is not None
     index = em.index(lanes.axis)
@@ -181,7 +181,7 @@ def _count_from(em: Emitter, lanes: Lanes, start: Value) -> ValueVectors:
 
 
 def _emit_term_offsets(em: Emitter, term: Term, indices: ValueVectors) -> ValueVectors:
-    """Emit vectors with the summands of a term at vectors of `indices`, in elements."""
+    """Emit what `term` adds to the address for each index in the vectors `indices`, in elements. Return as many vectors."""
     if term.step_kind == "table":
         table = pointer_to_table(em, term.value)
         return [gather_elements(em, table, i, I64) for i in indices]

@@ -50,8 +50,8 @@ def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
 def _collect_products(term: Expr, is_subtracted: bool, products: ProductTerms) -> bool:
     """Append the products in a term to `products`, if the term is a product, or a sum or difference of products, as for complex numbers.
 
-    `is_subtracted` says that the term is subtracted. Return whether the term has this form and `products` is not too long;
-    otherwise `products` may be incomplete.
+    `is_subtracted` says that the term is subtracted. Return False for a term of another form, or if `products` would get longer than
+    `MAX_PRODUCT_TERMS`; `products` may then be incomplete.
     """
     dtype = term.dtype
     while isinstance(term, Call) and (formula := expand_formula(term)) is not None:

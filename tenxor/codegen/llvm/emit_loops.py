@@ -28,7 +28,7 @@ ITERATIONS_PER_POLL = 1 << 12  # iterations of an innermost loop between two rea
 
 
 def emit_for(em: Emitter, s: For) -> None:
-    """Emit a loop over the present part of its axis (`Emitter.loop_range`)."""
+    """Emit the loop `s`, over the range that its axis has at this place (`Emitter.loop_range`), by the function for the kind of loop."""
     _emit_range(em, s, *em.loop_range(s.axis))
 
 

@@ -94,7 +94,11 @@ def _is_same_memory(nest: LoopNest, a: Access, b: Access) -> bool:
 
 
 def _address_key(nest: LoopNest, a: Address, axis: int) -> tuple[object, ...]:
-    """Return the address `a` as a tuple with a placeholder for `axis`, to compare with another access along a different axis."""
+    """Return the address `a` as a tuple with a placeholder in place of `axis`.
+
+    Two accesses that run along different axes read rows alike if these tuples are equal. Tables are compared by content, by the numbers in
+    `nest`.
+    """
     terms = []
     for t in a.terms:
         step = nest.tables[t.value] if t.step_kind == "table" else t.value

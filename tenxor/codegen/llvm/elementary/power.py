@@ -27,9 +27,10 @@ def round_to_digits(value: Decimal, count: int) -> float:
 
 
 def interval_edges(number: int) -> tuple[float, float]:
-    """Return the begin and the end of interval number `number`, from 0 to INTERVALS - 1, as floats.
+    """Return the float32 numbers at the begin and the end of an interval around 1, as Python floats. The end belongs to the next interval.
 
-    The intervals cover a doubling around 1, with equally many float32 numbers each.
+    The intervals 0 to INTERVALS - 1 cover numbers m from about 0.71 to 1.42. Each has equally many float32 numbers, so intervals above 1
+    are twice as wide.
     """
     begin_bits = FIRST_BITS[32] + (number << STEP_BITS[32])
     return FLOAT32_FORMAT.from_bits(begin_bits), FLOAT32_FORMAT.from_bits(begin_bits + (1 << STEP_BITS[32]))
@@ -94,9 +95,9 @@ def pow(x: Value, y: Value) -> Value:
 
 
 def precise_log(bits: Value) -> Pair:
-    """Emit the natural logarithm of a number as the sum of two floats, precise to about 35 bits in float32 and 64 bits in float64.
+    """Emit the natural logarithm of a positive number as the sum of two floats, precise to about 35 bits in float32 and 64 bits in float64.
 
-    `bits` are the bits of the number from `normalize_bits`. Only a third of the bits of the first float need be right without the second.
+    `bits` are the bits of the number from `normalize_bits`. The first float alone may be right to only a third of its bits.
     """
     format, width = bits.format, bits.format.bits
     position = bits - FIRST_BITS[width]
@@ -214,7 +215,10 @@ def root_of_squares(large: Value, small: Value) -> Value:
 
 
 def hypot_of_any(a: Value, b: Value) -> Value:
-    """Emit `hypot` of any magnitudes a and b, scaled so that their squares have room."""
+    """Emit sqrt(a**2 + b**2) of float64 numbers a and b >= 0. Both are scaled where squares would overflow or underflow.
+
+    The result is infinite if a or b is, even for a NaN beside it, and otherwise NaN for a NaN.
+    """
     large, small = select_larger(a, b), select_smaller(a, b)
     huge, tiny = large > 2.0**500, large < 2.0**-450
     down = select(huge, large.constant(2.0**-600), select(tiny, large.constant(2.0**600), 1.0))
