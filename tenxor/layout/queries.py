@@ -82,7 +82,7 @@ def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
 
 
 def is_injective(layout: View) -> bool:
-    """Return whether no two positions share an element."""
+    """Return whether no two positions share an element: whether a view with this layout may be written. The answer is exact."""
     if layout.size <= 1:
         return True
     if not _has_distinct_indices(layout):
@@ -169,7 +169,7 @@ def _has_distinct_sums(terms: list[BoundedTerm]) -> bool:
 
 
 def are_disjoint(left: View, right: View) -> bool:
-    """Return whether two layouts share no storage offset."""
+    """Return whether two layouts of the same storage share no offset. The answer is exact; a layout without elements shares none."""
     left_range, right_range = compute_offset_range(left), compute_offset_range(right)
     if left_range is None or right_range is None or left_range[1] < right_range[0] or right_range[1] < left_range[0]:
         return True

@@ -89,10 +89,11 @@ def _count_bytes(reduction: Node) -> int:
 
 
 def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
-    """Return the nodes computed from single rows for the sum `total` over rows, and for no other node.
+    """Return the nodes needed for the sum `total` over rows alone, and computed from single rows: a reduction along a row, and what
+    follows.
 
-    `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for. Return an empty set without such nodes,
-    or if a single pass does not pay.
+    `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for. The set is empty without such nodes, if
+    the matrix is too small or its rows too long (`target.single_pass.is_worthwhile`), and if several threads can share the columns.
     """
     empty: Set[Node] = set()
     result_axes, row_axes = (
@@ -156,10 +157,10 @@ def _collect_reads(reduction: Node, index_map: Layout) -> _RowSumReads | None:
 
 
 def _takes_same_elements(result: Node, reads: _RowSumReads, result_axes: Loops, row: int) -> bool:
-    """Return whether the reduction `result` along rows and the sum over rows read the same matrix: a node, at the same elements for each
-    row.
+    """Return whether the reduction `result` of each row, and the sum over rows, read the same matrix, so that a single pass serves both.
 
-    `reads` are the reads of the sum. `result_axes` are the axes of the sum's results, with the columns last, and `row` is the summed axis.
+    So they must read a common node, and for each row the same elements of it, in the same order. `reads` are the reads of the sum.
+    `result_axes` are the axes of the sum's results, with the columns last, and `row` is the summed axis.
     """
     result_map, (*outer, column) = hoist_index_map(reads.maps[result]), result_axes
     step_axes, row_reads = _list_axes(get_inner_shape(result), len(result_map.shape)), _collect_reads(result, result_map)

@@ -129,9 +129,9 @@ def _match_last_column(m: ReductionStrides) -> ContractionMatch | None:
 
 
 def is_ragged(n: int, itemsize: int) -> bool:
-    """Return whether `n` columns fill vectors badly: fewer than `MIN_COLUMNS`, or with much of the last vector empty.
+    """Return whether `n` columns fill vectors badly: fewer than `MIN_COLUMNS`, or with more than n / 16 lanes of the last vector empty.
 
-    A column has `itemsize` bytes.
+    A column has `itemsize` bytes, and a vector `MAX_VECTOR_BYTES`.
     """
     lanes = MAX_VECTOR_BYTES // itemsize
     return n < MIN_COLUMNS or -n % lanes > n // 16

@@ -14,7 +14,7 @@ def copy_convolution_weights(node: Node) -> list[Node] | None:
     """Rewrite a sum of products of overlapping windows with the weights of few convolution kernels, using a copy of the weights.
 
     In the copy, the kernels are the last axes in memory. Return the new nodes, sources first, with the result last. Return None for every
-    node of another form: without windows, with many results per element of the windows, or with few results per weight.
+    node of another form: without windows, with `MIN_TILED_READS` or more results per element of the windows, or with fewer per weight.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None

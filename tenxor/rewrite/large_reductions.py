@@ -27,7 +27,7 @@ def split_reduction(node: Node) -> list[Node] | None:
     """Rewrite a large reduction as a reduction of parts and a reduction of their results; return None for every other node.
 
     The new nodes are listed sources first, with the result last. Large means at least `MIN_SPLIT_ELEMENTS` elements with few results, or in
-    rows too short for lanes, or with some reduced axes nearer in memory than every kept axis.
+    rows too short for lanes (`_choose_blocks`), or with some reduced axes nearer in memory than every kept axis (`_count_inner_axes`).
     """
     reduction, layout = node.op, node.layouts[0]
     assert isinstance(reduction, Reduction) and layout is not None
@@ -137,8 +137,9 @@ def _choose_blocks(layout: Layout, result_ndim: int) -> tuple[int, int]:
     """Return the number of blocks into which the longest reduced axis is divided, and the number of rows to join, for a reduction through
     `layout`.
 
-    The reduction keeps the first `result_ndim` axes. (1, 1) leaves it as it is: for fewer than `MIN_SPLIT_ELEMENTS` elements, for many
-    results, and for rows that need no joining.
+    The reduction keeps the first `result_ndim` axes. There are several blocks for at most `MAX_SPLIT_RESULTS` results, or
+    `MAX_COLUMN_RESULTS` contiguous ones, and more blocks for huge reductions (`MIN_HUGE_ELEMENTS`). Rows of fewer than `MIN_ROW_ELEMENTS`
+    contiguous results are joined. (1, 1) leaves the reduction as it is, as for fewer than `MIN_SPLIT_ELEMENTS` elements.
     """
     result_count = prod(layout.shape[:result_ndim])
     if layout.size < MIN_SPLIT_ELEMENTS:

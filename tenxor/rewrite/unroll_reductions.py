@@ -132,9 +132,11 @@ def has_overlapping_windows(layout: Layout, result_ndim: int) -> bool:
 
 
 def _count_row_elements(layout: Layout, result_ndim: int, reduction: Reduction) -> int:
-    """Return the number of contiguous elements reduced for a result, if the elements are few and the rows many; otherwise 0.
+    """Return the number of contiguous elements reduced for a result, if there are few; otherwise 0.
 
-    `reduction` runs over the axes of `layout` after the first `result_ndim`.
+    Few are up to `MAX_SHORT_ROW_ELEMENTS`, or `MAX_UNROLLED_EXTREMA` for an ordered `reduction`. All rows together must have
+    `MIN_TOTAL_ELEMENTS`, or `MIN_ARGEXTREMUM_SIZE` for argmax and argmin. `reduction` runs over the axes of `layout` after the first
+    `result_ndim`.
     """
     max_row_size = MAX_UNROLLED_EXTREMA if reduction.ordered else MAX_SHORT_ROW_ELEMENTS
     if (

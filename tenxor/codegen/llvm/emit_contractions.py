@@ -259,8 +259,8 @@ class _ContractionEmitter:
     def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
         """Emit and return the begin and the end of the rows to compute for a panel of columns that ends before column `right`.
 
-        `rows` are the rows of the block, and the result unless run time finds the results symmetric: then only the rows before `right` are
-        computed.
+        `rows` are the begin and the end of the block, which are returned. But if the results turn out symmetric at run time, the end is
+        `right` if that is less.
         """
         if self.is_symmetric is None:
             return rows

@@ -113,7 +113,7 @@ class LlvmBackend(HostBackend):
 
         Each entry of `launches` is a bound kernel, and the index in `windows` of the value to fill. `windows` has the memory of each value
         in each iteration, or None for a value without memory. `scalars` and `offsets` are the same in all iterations. If launches are shown
-        (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
+        (`TENXOR_DEBUG`), or an iteration costs more than `ThreadLimits.first_slice_work`, each launch is a call from Python.
         """
         bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
         cost, slice_cost = max(1, sum([x.cost for x in bound])), self.target.thread_limits.first_slice_work
@@ -315,7 +315,9 @@ class _BoundKernel:
         return min(work, self.cost), grain, alone  # a product takes a fraction of its work, whether it packs or not
 
     def run_without_gil(self, packed: bytes, threads: int) -> None:
-        """Run the kernel with the GIL released, on `threads` threads if the work is large. `packed` are the packed arguments."""
+        """Run the kernel with the GIL released, on up to `threads` threads if `plan_sharing` finds its work large. `packed` are the packed
+        arguments.
+        """
         sharing = self.target.thread_limits
         work, grain, alone = self.plan_sharing(threads)
         block: ArgumentBlock = packed

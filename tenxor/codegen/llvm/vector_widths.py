@@ -109,7 +109,7 @@ def is_one_loop_best(loop: For, target: Target) -> bool:
 def is_tail_best_halved(loop: For, target: Target) -> bool:
     """Return whether the last iterations of a loop with lanes are best run without a mask, by ever fewer lanes.
 
-    This is so for loops that compute little, on a target with slow masked stores.
+    This is so if the body has only stores, an iteration costs at most `max_cheap_element` additions, and the target has slow masked stores.
     """
     is_cheap = sum(map(estimate_cost, iterate_expressions((loop,)))) <= target.costs.max_cheap_element
     return is_cheap and not target.has_cheap_masked_store and all(isinstance(s, Store) for s in loop.body)

@@ -272,8 +272,8 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
 def _should_write_rows(nest: LoopNest, p: ContractionMatch, b: Blocks) -> bool:
     """Return whether a few rows of results of contraction `p` at a time are best written completely, in order.
 
-    This holds for few steps and results larger than a near cache, within the limits of `b`. A panel of columns would write a little of each
-    row, in another page each.
+    This holds for contiguous rows of at least `b.min_result_row_bytes`, with at most `STEPS_PER_CHUNK` steps, and for results within the
+    bounds `b.row_order_result_bytes`. A panel of columns would write a little of each row, in another page each.
     """
     itemsize = nest.operands[nest.result_store.operand].dtype.itemsize
     row_bytes, (min_result_bytes, max_result_bytes) = nest.axes[p.column].extent * itemsize, b.row_order_result_bytes

@@ -43,7 +43,11 @@ def _is_running(nest: LoopNest) -> bool:
 
 
 def _is_memory_bound(nest: LoopNest, target: Target) -> bool:
-    """Return whether rows are so long that the loop waits for memory, or for operands shared by the rows."""
+    """Return whether the loop over a row waits for memory: no row shares operands with the next, and each has `min_streamed_row_bytes`.
+
+    Return True also where rows share some operands, but not all, and have `min_shared_vector_row` bytes: interleaved rows read these once.
+    Return False for running and sequential reductions, and for states of several components. Limits are attributes of `target`.
+    """
     (f,), row = nest.reductions, nest.space[-1]
     if nest.result_loops != nest.space or f.accumulator in nest.sequential_accumulators:
         return False
