@@ -431,7 +431,7 @@ def count_new_templates() -> None:
 
 
 def clear_templates() -> None:
-    """Clear the tables of every spec."""
+    """Remove the result templates of every spec: the fast path then records results anew."""
     global _template_count
     _fast_path_recipes.clear()
     with suppress(IndexError):  # another thread took the last table

@@ -83,7 +83,9 @@ class Compiler:
 
     @property
     def full_target(self) -> Target:
-        """The target, with LLVM's name for the processor in place of `NATIVE_CPU`; only then, the first access may ask LLVM."""
+        """The target, with LLVM's name for the processor in place of `NATIVE_CPU`, for which the first access may ask LLVM. A target with a
+        processor's name is given unchanged.
+        """
         return self.target._replace(processor=get_host_info().processor) if self.target.processor.cpu == NATIVE_CPU else self.target
 
     @lazy_attribute

@@ -78,9 +78,10 @@ def _cover_with_mask(limits: ColumnLimits, count: Value) -> Iterator[ColumnCover
 def _cover_without_masks(limits: ColumnLimits, count: Value, block_columns: Value) -> list[ColumnCover]:
     """Return the ways to cover `count` columns of a panel without masks, by vectors within `limits`.
 
-    A way is a condition at run time and vectors; the caller uses the first way whose condition is true. `block_columns` is the number of
-    columns from the begin of the block to the end of the panel. Fewer columns than a vector's lanes are covered by two vectors of half the
-    width, or of a quarter, and so on.
+    A way is a condition at run time and vectors; the caller uses the first way whose condition is true. Instead of a mask, the last vector
+    begins earlier and overlaps the vector before it. A single vector may begin before the panel if the block has the columns:
+    `block_columns` is the number of columns from the begin of the block to the end of the panel. Otherwise, fewer columns than a vector's
+    lanes are covered by two vectors of half the width, or of a quarter, and so on.
     """
     width, max_vectors, choices = limits.width, limits.max_vectors, list[ColumnCover]()
     for nr in range(max_vectors, 0, -1):

@@ -64,8 +64,8 @@ def _is_memory_bound(nest: LoopNest, target: Target) -> bool:
 def _row_movement(nest: LoopNest, inner: int, row: int) -> set[bool]:
     """Return a set with True if an operand of the reduction moves from row to row, and with False if the rows share an operand.
 
-    `inner` is the axis along a row, and `row` the axis from row to row. The set is empty unless lanes run along the rows, and each operand
-    is contiguous or constant along a row.
+    Operands that are constant along a row do not count. `inner` is the axis along a row, and `row` the axis from row to row. The set is
+    empty unless lanes run along the rows, and each operand is contiguous or constant along a row.
     """
     if not nest.axes[inner].vector or nest.axes[row].vector:
         return set()
