@@ -40,7 +40,7 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/fft": (2.2, 0.0, 0),
     "tenxor/files": (2.4, 0.0, 0),
     "tenxor/graph": (3.2, 0.5, 0),
-    "tenxor/layout": (5.3, 0.8, 0),
+    "tenxor/layout": (4.9, 0.8, 0),
     "tenxor/linalg": (2.5, 0.0, 0),
     "tenxor/lowering": (3.4, 0.0, 0),
     "tenxor/lowering/cpu": (2.9, 0.0, 0),

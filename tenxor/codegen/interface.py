@@ -189,7 +189,7 @@ class Backend(ABC):
 
     @abstractmethod
     def kernel_count(self) -> int:
-        """Return about how many kernels are in memory, without building the mapping `kernels`."""
+        """Return the number of kernels in memory, without building the mapping `kernels`: too many of them make `realize` drop some."""
 
     def drop_recent_kernels(self) -> None:  # noqa: B027  # a back end may keep no kernels
         """Drop the references to recently requested kernels. Do nothing in a back end without kernels in memory."""
@@ -208,21 +208,25 @@ class Backend(ABC):
         """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
     def run_on_rows(self, compiled: Compiled) -> tuple[Compiled, int]:
-        """Return a kernel that runs `compiled`, a kernel for vectors, on each row of its operands; and the first size of the new kernel.
+        """Return a new kernel that runs `compiled`, a kernel for vectors, on each row of its operands, and the first size argument of the
+        new kernel.
 
-        That size is the address of the code of `compiled`. The arguments of the new kernel are described in
-        `codegen/llvm/strided_rows.py`. Raise NotImplementedError in a back end without machine code.
+        That size is the address of the code of `compiled`; the caller puts it first in `KernelArguments.sizes`. The other arguments of the
+        new kernel are described in `codegen/llvm/strided_rows.py`. Raise NotImplementedError in a back end without machine code.
         """
         raise NotImplementedError
 
     def get_facts(self, compiled: Compiled) -> KernelFacts | None:
-        """Return the facts by which another process finds a compiled kernel (`find_compiled`); None if each process must make its own."""
+        """Return the facts by which a later process finds the stored code of `compiled` (`find_compiled`).
+
+        Return None, the default, if no code is stored: every process must then plan and compile the kernel itself.
+        """
         return None
 
     def find_compiled(self, facts: KernelFacts) -> Compiled | None:
-        """Return the compiled kernel with the facts `facts`; None if no code is stored: this function cannot compile it.
+        """Return the stored code of the kernel with the facts `facts`, as a compiled kernel. Its attribute `kernel` is `facts`.
 
-        The default is None. `kernel` of the result holds the facts alone.
+        Return None, the default, if no code is found. The caller must then plan the kernel anew: facts are not enough to compile.
         """
         return None
 
@@ -257,11 +261,11 @@ class Backend(ABC):
         offsets: list[int],
         iterations: int,
     ) -> None:
-        """Launch a sequence of kernels, one after the other, and repeat the sequence `iterations` times. No kernel may look up indices.
+        """Launch a sequence of kernels, one after the other, and repeat the sequence `iterations` times.
 
         An entry of `windows` is the memory of a value in each iteration, or None for a value without memory. Each entry of `launches` is a
         bound kernel, and the index in `windows` of the value to fill. The sources of the kernel are indices in `windows`, too. `scalars`
-        and `offsets`, as in `LaunchValues`, are the same in all iterations.
+        and `offsets`, as in `LaunchValues`, are the same in all iterations. No kernel may look up indices: index errors are not reported.
         """
 
     @abstractmethod
@@ -290,7 +294,11 @@ class HostBackend(Backend):
         offsets: list[int],
         iterations: int,
     ) -> None:
-        """Launch a sequence of kernels `iterations` times, each launch by a call from Python; see `Backend.repeat`."""
+        """Launch a sequence of kernels `iterations` times, each launch by a call from Python.
+
+        Each entry of `launches` is a bound kernel, and the index in `windows` of the value to fill. `windows` has the memory of each value
+        in each iteration, or None for a value without memory. `scalars` and `offsets` are the same in all iterations.
+        """
         for iteration in range(iterations):
             values = [BufferHolder(None if memory is None else memory.window(iteration)) for memory in windows]
             iteration_values = IterationValues(values, scalars, offsets)

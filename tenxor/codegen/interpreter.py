@@ -63,10 +63,11 @@ Evaluator = Callable[..., tuple[ScalarValue, ...]]  # from the values of `Arg`s 
 def _make_evaluator_factory(
     arg_count: int, constant_count: int, operands: tuple[tuple[int, ...], ...], results: tuple[int, ...]
 ) -> Callable[..., Evaluator]:
-    """Return a function from constants and then step functions to an evaluator.
+    """Return a generated function `make_evaluator(*constants, *functions)`, which returns an evaluator of expressions.
 
-    The values of an evaluator are numbered: its arguments, the constants, and then the result of each step. `operands` are the numbers of
-    each step's operands, and `results` those of the values that the evaluator returns. Generated code spares a loop over the steps.
+    The evaluator takes `arg_count` arguments, and returns the values with the numbers `results` as a tuple. The values are numbered: first
+    the arguments, then the `constant_count` constants, then the result of each step. Step k calls `functions[k]` with the values numbered
+    `operands[k]`.
     """
     functions = [f"f{k}" for k in range(len(operands))]
     values = [f"v{k}" for k in range(arg_count + constant_count + len(operands))]
@@ -145,10 +146,10 @@ class Interpreter(HostBackend):
 
 
 def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-    """Run a kernel with results in `out`, and return whether the kernel met an index out of range; see `interface.Launch`.
+    """Run a kernel with results in `out`, and return whether the kernel met an index out of range or a negative exponent.
 
-    `arguments` refer to `given` (`KernelArguments`). With `once`, the kernel writes to a copy of `out`, and a single call copies the
-    result back. So an interrupt leaves `out` unchanged.
+    `arguments` refer to the memory, scalars and offsets in `given` (`KernelArguments`). With `once`, the launch must not run twice: the
+    kernel writes to a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
     """
     result = out.typed_view(kernel.operands[0].dtype)
     operands, origins = [result if once is None else result.copy()], [given.offsets[arguments.out[0]] + arguments.out[1]]
@@ -267,7 +268,10 @@ class _KernelRun:
         return self.sizes[self.kernel.axes[axis].extent]
 
     def run_loop(self, s: For) -> None:
-        """Run a loop over its axis, or over the present block of the axis. A loop over blocks sets the block for the loop inside."""
+        """Run a loop over its axis, or over the present block of the axis if an outer loop goes over its blocks.
+
+        A loop over blocks (`s.block` > 0) runs its body once for each block, and sets the block for the loop inside.
+        """
         begin, end = self.block_ranges.get(s.axis, (0, self.extent(s.axis)))
         for index in range(begin, end, s.block or 1):
             if s.block:

@@ -187,9 +187,10 @@ tape_mode: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
 @contextmanager
 def use_tape_mode(value: bool | None = True) -> Iterator[None]:
-    """Set `tape_mode` to `value` for this thread while the context is open.
+    """Set `tape_mode` to `value` for this thread while the context is open, and then restore it.
 
-    True records tape nodes, False makes constants, and None does neither.
+    With True, a new node gets a tape node if a source has one. With False, new nodes are constants for derivatives. With None, they get no
+    tape node either, and derivatives are never asked for.
     """
     previous = tape_mode.get()
     try:
@@ -286,7 +287,7 @@ class Recipe:
 
     @property
     def layout_keys(self) -> tuple[LayoutKey | None, ...]:
-        """The layout keys of the sources."""
+        """The layout key of each source; None for a scalar."""
         try:
             return self._layout_keys
         except AttributeError:
@@ -295,7 +296,7 @@ class Recipe:
 
     @property
     def target(self) -> LayoutKey | None:
-        """The layout key of a write, or None."""
+        """The layout key through which a store, a scatter or a scan writes; None for other operations."""
         try:
             return self._target
         except AttributeError:
@@ -311,7 +312,7 @@ class Recipe:
 
     @property
     def serial(self) -> int:
-        """The unique id."""
+        """The unique number of the recipe, assigned at the first request."""
         try:
             return self._serial
         except AttributeError:
@@ -345,9 +346,10 @@ def intern_recipe(
     layout_keys: tuple[LayoutKey | None, ...] = (),
     target: LayoutKey | None = None,
 ) -> Recipe:
-    """Return the interned recipe of the given parts, the attributes of `Recipe`.
+    """Return the interned recipe of `op` with results of `shape` and `dtype`, from sources of `dtypes` read through layouts of
+    `layout_keys`.
 
-    Equal parts give the same object each time, unless a layout key is uncacheable.
+    `target` is the layout key of a write. Equal arguments give the same object each time, unless a layout key is uncacheable.
     """
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)
@@ -551,7 +553,10 @@ def is_store(op: Operation) -> bool:
 
 
 def is_read_from_memory(source: Node, reader: Node) -> bool:
-    """Return whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory."""
+    """Return whether `source`, a node made of scalars alone, is in memory when a kernel sums the operands of `reader`.
+
+    A small node (`MAX_STANDALONE_BYTES`), or a node broadcast by the reader, is stored before. A larger node is computed in the kernel.
+    """
     return source.recipe.nbytes <= MAX_STANDALONE_BYTES or source.size < reader.size
 
 

@@ -37,7 +37,7 @@ NO_NODES: frozenset[int] = frozenset()  # the empty set of node numbers
 
 
 def _count_references(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
-    """Return the reference counts of the items of `items` at the positions `numbers`. The list and the measurement have references, too."""
+    """Return the reference count of `items[n]` for each n in `numbers`. References by `items` and by the measurement are included."""
     return list(map(getrefcount, map(items.__getitem__, numbers)))
 
 

@@ -31,7 +31,8 @@ def has_memory_order(source: Node) -> bool | None:
     """Return whether the fused kernel runs through `source`, the source of a reduction, in the order of memory: True, False, or None.
 
     True means that every operand down to memory and to other reductions, except single elements, has the same size and is read in row-major
-    order. None means that nothing determines the order, as `source` is made of scalars alone.
+    order. None means that nothing determines the order, as `source` is made of scalars alone. With more than `MAX_SEARCHED_NODES` nodes the
+    answer is False.
     """
     stack, visited, is_ordered = [(source, True)], set[tuple[Node, bool]](), None
     while stack:

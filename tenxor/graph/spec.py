@@ -302,7 +302,7 @@ class Spec:
 
     @property
     def templates(self) -> TemplateTable:
-        """The table of results by operation, with the templates of the inline cache moved into it."""
+        """The result templates by operation, and then by the second operand. Templates of the inline cache are moved here first."""
         try:
             cached, table = self.inline_cache_0, self._templates
         except AttributeError:
@@ -311,12 +311,12 @@ class Spec:
 
     @property
     def call_templates(self) -> TemplateTable:
-        """The table of results by name of a method, with the templates of the inline cache moved into it."""
+        """The result templates by the name of a method, and then by the arguments. Templates of the inline cache are moved here first."""
         return self._flush_inline_cache()._call_templates
 
     @property
     def number_first_templates(self) -> TemplateTable:
-        """The table of results of operations with a number as the first operand."""
+        """The result templates, by operation, of operations with a number as the first operand and a tensor of this spec as the second."""
         try:
             return self._number_first_templates
         except AttributeError:
@@ -360,7 +360,8 @@ def intern_spec(layout: Layout, dtype: DType) -> Spec:
 def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
     """Return the spec of `dtype` for the layout key `layout_key`, stored or made by the fast path.
 
-    Return None if the fast path stores no spec of this kind, or has one with an older key.
+    Return None while the fast path is not loaded, for a layout with tables or a view chain, and if the fast path has a spec with another
+    layout key, equal but older.
     """
     layout = layout_key.layout
     if layout.tables is None and layout.base is None:
@@ -420,7 +421,7 @@ def record_template(table: TemplateTable, operation: object, other_key: object, 
 def count_new_templates() -> None:
     """Count `TEMPLATES_PER_REPORT` templates recorded by the fast path, which calls this function.
 
-    Above `MAX_TEMPLATES` entries, clear every table.
+    From `MAX_TEMPLATES` entries on, clear every table.
     """
     global _template_count
     _template_count += TEMPLATES_PER_REPORT
@@ -430,7 +431,7 @@ def count_new_templates() -> None:
 
 
 def clear_templates() -> None:
-    """Clear the tables of every spec."""
+    """Remove the result templates of every spec: the fast path then records results anew."""
     global _template_count
     _fast_path_recipes.clear()
     with suppress(IndexError):  # another thread took the last table
@@ -451,22 +452,28 @@ result_templates = CacheRecord(
 
 
 def memoized_external_calls(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise the host computations reported by `function` (`api/host_calls.py`), for replay by the fast path. Return the wrapped function.
+    """Memoise `function` by the specs of the arguments, and return the wrapped function.
 
-    The size of the result, and whether a result exists, may depend on values.
+    A call reports each computation by NumPy (`api/host_calls.py`). For arguments of equal specs, the fast path repeats the computations
+    alone, without the Python code of `function`. The size of the result, and whether a result exists, may depend on values.
     """
     return _wrap_for_replay(function, lambda caller: caller.record_reports)
 
 
 def memoized_call(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise `function`, whose result must depend on the arguments alone and on no value of a tensor. Return the wrapped function."""
+    """Memoise `function` by the specs of tensor arguments and by the remaining arguments, and return the wrapped function.
+
+    The result must depend on the arguments alone, and on no value of a tensor. The fast path replays a recorded result without calling
+    `function`.
+    """
     return _wrap_for_replay(function, lambda caller: caller.record_result)
 
 
 def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[upcalls.CallReplay], Callable[..., Any]]) -> Callable[P, T]:
-    """Wrap `original` for replay by the fast path (`make_patchable`), and return the wrapper.
+    """Return `original` wrapped for replay by the fast path (`make_patchable`).
 
-    Where the fast path declines, `wrapper_of(fast_path.call_replay)` runs and records: it is `record_result` or `record_reports`.
+    Where the fast path declines, `wrapper_of(fast_path.call_replay)` returns the decorator to run and record the call: `record_result` or
+    `record_reports`. Without the fast path, or without positional arguments, `original` is called.
     """
     name = f"{original.__module__}.{original.__qualname__}"
 

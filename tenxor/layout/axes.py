@@ -68,7 +68,7 @@ UNIT_AXIS = Axis(1, 0)
 
 
 def abbreviate(values: IntArray, limit: int = 8) -> str:
-    """Return a list of numbers as text, without the middle if the list is longer than `limit`."""
+    """Return the numbers `values` as text, such as "[0, 7, 2]", without the middle if there are more than `limit`."""
     numbers = [str(value) for value in (values if len(values) <= limit else values[: limit // 2]).tolist()]
     if len(values) > limit:
         numbers += ["...", *(str(value) for value in values[-2:].tolist())]
@@ -76,7 +76,7 @@ def abbreviate(values: IntArray, limit: int = 8) -> str:
 
 
 def axis_from_offsets(values: IntArray) -> tuple[int, Axis]:
-    """Return the first of `values` (0 if there is none), and the axis with these values as offsets, relative to the first.
+    """Return the first of `values` (0 if there is none), and an axis whose indices have the offsets `values`, relative to the first.
 
     The axis is affine if the values are evenly spaced, and otherwise has a table.
     """

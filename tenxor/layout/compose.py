@@ -16,10 +16,10 @@ DigitChange = int | IntArray
 
 
 def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
-    """Return offset and axes of the single view that maps as `outer` and then the first level of `base` do, or None if no single view does.
+    """Return offset and axes of the single view that maps as `outer` and then the first view of `base` do.
 
-    The flat index that `outer` computes has one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over
-    the outer axes, and so is the offset. Every index must be below `base.size`.
+    `outer` gives flat indices into `base.shape`, which must all be below `base.size`. Return None if no single view does. A flat index has
+    one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over the outer axes, and so is the offset.
     """
     digits = coalesce_axes(base.axes())
     sizes = [digit.size for digit in digits]
@@ -70,9 +70,11 @@ def _stays_within(size: int, start: int, axes: list[Axis], changes: list[DigitCh
 
 
 def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[DigitChange]) -> bool:
-    """Return whether the contribution of a digit to the offset is a sum over the outer axes, as it is if the digit's axis is affine.
+    """Return whether the offset contributed by one digit is a sum with a summand for each of the outer `axes`.
 
-    `digit` is that axis of the base, `start` the digit's first value. `changes` has the change of the digit along each of the outer `axes`.
+    `digit` is the axis of the base for this digit; if affine, the answer is True. `start` is the digit at the first element, and `changes`
+    has the change of the digit along each of `axes`. With more than `MAX_JOINED_ENTRIES` combinations of indices, the answer is False
+    without a test.
     """
     if digit.table is None:
         return True
@@ -93,7 +95,8 @@ def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[DigitChange
 def _compose_axis(axis: Axis, changes: list[DigitChange], digits: list[Axis], origin: list[int]) -> Axis:
     """Return an axis of the composition: along one outer axis, the sum of the contributions of all digits to the offset.
 
-    `changes` has the change of each digit along `axis`, and `digits` the axis of the base for each digit.
+    `changes` has the change of each digit along `axis`, `digits` the axis of the base for each digit, and `origin` the digits at the first
+    element.
     """
     stride = 0
     gathered: list[IntArray] = []
@@ -115,5 +118,5 @@ def _is_nonzero(change: DigitChange) -> bool:
 
 
 def _as_array(change: DigitChange, size: int) -> IntArray:
-    """Return a change at each index of an axis of `size` indices, as an array."""
+    """Return the change of a digit at each index of an axis of `size` indices, as an array. An int `change` is the change per step."""
     return change if isinstance(change, np.ndarray) else list_offsets(Axis(size, change))

@@ -11,7 +11,8 @@ BoundedTerm = tuple[int, int]
 def merge_terms(terms: list[BoundedTerm]) -> list[BoundedTerm]:
     """Return as many terms as `terms` or fewer that reach exactly the same sums, largest step first.
 
-    A term extends a finer one if its step is a multiple of the finer step, and at most one finer step beyond the span of the finer term.
+    A term `(step, max_count)` stands for `step * x` with any integer x from 0 to `max_count`; steps are positive. A term extends a finer
+    one if its step is a multiple of the finer step, and at most one finer step beyond the span of the finer term.
     """
     result: list[BoundedTerm] = []
     for step, max_count in sorted(term for term in terms if term[1] > 0):
@@ -27,10 +28,11 @@ def merge_terms(terms: list[BoundedTerm]) -> list[BoundedTerm]:
 
 
 def is_reachable(target: int, terms: list[BoundedTerm]) -> bool:
-    """Return whether `target` is a sum of one multiple from each of `terms`. Without terms, only 0 is.
+    """Return whether `target` is a sum of one multiple from each of `terms`; without terms, whether it is 0.
 
-    The search goes from the largest step down. Bounds and common divisors of the remainder leave few multiples to try, and decide the last
-    two terms exactly.
+    A term `(step, max_count)` has the multiples `step * x` with an integer x from 0 to `max_count`; steps are positive. The search goes
+    from the largest step down. Bounds and common divisors of the remainder leave few multiples to try, and decide the last two terms
+    exactly.
     """
     steps = merge_terms(terms)
     divisors = [0] * (len(steps) + 1)

@@ -47,7 +47,9 @@ def _formula(level: View, coords: list[str]) -> str:
 
 
 def _verdict(layout: View) -> str:
-    """Return the last line of the text: whether `layout` is contiguous, and whether it may be written."""
+    """Return the last line of the explanation: whether `layout` is contiguous, and whether every position has an element of its own, so
+    that tensors may be written.
+    """
     contiguous = "contiguous" if layout.base is None and has_row_major_strides(layout) else "not contiguous"
     if is_injective(layout):
         return f"{contiguous}; writable: every position has an element of its own"

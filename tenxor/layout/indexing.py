@@ -16,7 +16,8 @@ MAX_LOOPED_INDICES = 32
 
 
 def resolve_slice(key: slice, axis: int, size: int) -> tuple[int, int, int]:
-    """Return first index, number of indices and step of a Python slice of an axis of `size`. A step beyond the size is limited to the size.
+    """Return first index, number of indices and step of the slice `key` of an axis of `size`. A step beyond the size is limited to the
+    size.
 
     Raises ArgumentError for step 0, BadIndex for bounds other than integers and None. `axis` appears in the messages alone.
     """
@@ -40,7 +41,7 @@ def resolve_slice(key: slice, axis: int, size: int) -> tuple[int, int, int]:
 
 
 def _resolve_symbolic_slice(key: slice, size: int) -> tuple[int, int, int]:
-    """Return first index, number of indices and step of a slice of an axis with a symbolic size, comparing as `slice.indices` does.
+    """Return first index, number of indices and step of the slice `key` of an axis with a symbolic size, comparing as `slice.indices` does.
 
     `slice.indices` itself would convert the symbolic size to the present int, without recording guards.
     """
@@ -207,7 +208,7 @@ def expand_ellipsis(key: Sequence[Any], shape: Shape) -> list[Any]:
 
 
 def as_index_array(item: Any, axis: int, size: int) -> IntArray:
-    """Return the indices that a sequence or 1-d array of ints, or of one bool per index of `axis`, selects, counted from the start.
+    """Return the indices that `item` selects, counted from the start: a sequence or 1-d array of ints, or of one bool per index of `axis`.
 
     `size` is the size of `axis`. Raises IndexOutOfRange for an index out of range or a wrong number of bools, BadIndex for other items.
     """

@@ -31,7 +31,9 @@ def iterate_chunks(shape: Shape, max_elements: int = MAX_CHUNK_ELEMENTS) -> Iter
 
 
 def nonzero(array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Return the indices of the elements that are not zero, in row-major order: a list with one array for each axis, at least one axis.
+    """Return the indices of the elements of `array` that are not zero, in row-major order, as a list with one array for each axis.
+
+    `array` must have at least one axis. Signals are handled between chunks of `MAX_CHUNK_ELEMENTS` elements.
 
     >>> [indices.tolist() for indices in nonzero(np.asarray([[0, 1], [2, 0]]))]
     [[0, 1], [1, 0]]

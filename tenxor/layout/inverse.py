@@ -26,7 +26,10 @@ class Adjoint(NamedTuple, Generic[Layout]):
 
 
 def invert_layout(layout: Layout) -> Layout:
-    """Return the inverse of a bijective layout; see `Layout.inverse`."""
+    """Return the inverse of `layout`: a 1-d layout whose element `k` is the flat index of the position with offset `k`.
+
+    Raise ArgumentError unless `layout` reaches each offset from 0 to `layout.size - 1` once.
+    """
     if not _is_bijection(layout, layout.size):
         raise ArgumentError(
             f"inverse: {layout} of {layout.size} elements has no inverse: not each of the offsets from 0 to {layout.size - 1} is"
@@ -55,7 +58,10 @@ def _invert(layout: Any) -> Any:
 
 
 def build_adjoint(layout: Layout, size: int) -> Adjoint[Layout]:
-    """Return the adjoint of a layout over a storage of `size` elements; see `Layout.adjoint`."""
+    """Return how to add values, one per position of `layout`, into a storage of `size` elements, as an `Adjoint`.
+
+    Each element of the storage becomes the sum of the values at the positions that read the element, or 0.
+    """
     if layout.size == 0:
         return Adjoint((), "store", layout)
     axes = layout.axes()

@@ -99,7 +99,9 @@ class Layout(View):
             base = base.base
 
     def _chain_onto(self, base: Layout) -> Layout:
-        """Return a chain of this view and `base`. If the chain would grow too long, `base` is replaced by a table of its offsets."""
+        """Return a chain of this view and `base`. From `MAX_CHAIN_DEPTH` views in `base` on, `base` is replaced by a table of its offsets
+        instead.
+        """
         if base.depth < MAX_CHAIN_DEPTH:
             return Layout(self.shape, self.strides, self.offset, self.tables, base)
         return self._over(Layout.gathered(base.offsets()))
@@ -110,7 +112,10 @@ class Layout(View):
         return moved if self.base is None else moved._over(self.base)
 
     def _identity(self) -> Layout:
-        """Return the contiguous layout of this shape: a move of a gathered layout is applied to it, and the result put over the layout."""
+        """Return the contiguous layout of this shape.
+
+        A move of a gathered layout is made on this layout, and the result then reads the gathered one (`_over`).
+        """
         return Layout.contiguous(self.shape)
 
     # Moves: each returns a view of the same storage.
@@ -156,7 +161,10 @@ class Layout(View):
         return _assemble(tuple(shape), tuple(strides), offset, tuple(tables), self.base)
 
     def select(self, axis: int, indices: ArrayLike) -> Layout:
-        """Return the view with the listed `indices` of `axis`, in that order: integers that may repeat, or a bool for each index."""
+        """Return the view with the listed `indices` of `axis`, in that order: integers that may repeat, or a bool for each index.
+
+        Raises AxisError if the axis does not exist, and IndexOutOfRange for an index out of range.
+        """
         axis = checked_axis(axis, self.ndim, "select")
         return self.oindex((*(None,) * axis, np.asarray(indices)))
 
@@ -169,7 +177,7 @@ class Layout(View):
         return self._pick_axes(normalize_permutation(tuple(axes), len(self.shape)))
 
     def swapaxes(self, a: int, b: int) -> Layout:
-        """Return the view with the axes `a` and `b` exchanged."""
+        """Return the view with the axes `a` and `b` exchanged. Raises AxisError if an axis does not exist."""
         ndim = len(self.shape)
         a, b = checked_axis(a, ndim, "swapaxes"), checked_axis(b, ndim, "swapaxes")
         order = list(range(ndim))
@@ -311,7 +319,7 @@ class Layout(View):
         return _assemble(shape, strides, self.offset, tables, self.base)
 
     def flip(self, axes: int | Iterable[int] | None = None) -> Layout:
-        """Return the view with the `axes`, or for None all axes, reversed."""
+        """Return the view with the `axes`, or for None all axes, reversed. Raises AxisError if an axis does not exist or is named twice."""
         if self.tables is not None:
             return self._identity().flip(axes)._over(self)
         strides, offset = view_ops.flip(axes, self.shape, self.strides, self.offset)
@@ -320,7 +328,7 @@ class Layout(View):
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Layout:
         """Return the view of the elements whose index along `axis2` is the index along `axis1` plus `offset`.
 
-        The diagonal is the last axis of the result, and may be empty.
+        The diagonal is the last axis of the result, and may be empty. Raises AxisError if an axis does not exist, or both are the same.
 
         >>> Layout.contiguous((3, 4)).diagonal(1)
         Layout(shape=(3,), strides=(5,), offset=1)

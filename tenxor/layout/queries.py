@@ -37,7 +37,9 @@ def compute_offset_range(layout: View) -> tuple[int, int] | None:
 
 
 def _drop_permutations(layout: View) -> View:
-    """Return a layout of the same elements in another order: views of the chain that only permute their base are dropped."""
+    """Return a layout that reaches the same elements, maybe in another order: leading views of the chain that only permute their base are
+    dropped.
+    """
     while layout.base is not None and layout.size == layout.base.size and _has_distinct_indices(layout):
         layout = layout.base
     return layout
@@ -80,7 +82,7 @@ def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
 
 
 def is_injective(layout: View) -> bool:
-    """Return whether no two positions share an element."""
+    """Return whether no two positions share an element: whether a view with this layout may be written. The answer is exact."""
     if layout.size <= 1:
         return True
     if not _has_distinct_indices(layout):
@@ -131,9 +133,10 @@ def _are_distinct(values: IntArray) -> bool:
 
 
 def _compare_spans(axes: list[Axis], count: int) -> bool | None:
-    """Return True if each axis steps over the span of all faster ones, False if an offset must repeat, None if neither test decides.
+    """Decide by the axes alone whether a layout of `count` elements, 2 or more, has distinct offsets.
 
-    `count` is the number of elements of the layout with these `axes`: 2 or more.
+    Return True if each axis steps over the span of all faster axes, so that no offset repeats. Return False if an offset must repeat, as
+    the whole span has fewer than `count` offsets. Return None if neither test decides.
     """
     gaps = sorted((_min_gap(axis), *_offset_bounds(axis)) for axis in axes if axis.size > 1)
     if gaps[0][0] == 0:
@@ -149,9 +152,11 @@ def _compare_spans(axes: list[Axis], count: int) -> bool | None:
 
 
 def _has_distinct_sums(terms: list[BoundedTerm]) -> bool:
-    """Return whether all choices of one multiple from each term `(step, max_count)` have different sums.
+    """Return whether sums of multiples are all different: a sum has one multiple of the step of each of `terms`.
 
-    For a repeated sum, two choices differ in some term, and finer terms compensate the difference.
+    A term `(step, max_count)` has the multiples `step * x` with an integer x from 0 to `max_count`. The answer is exact. Two choices of
+    multiples with equal sums differ first at a coarse term, and the finer terms must make up for the difference: this is tried for each
+    term.
     """
     terms = sorted(terms, reverse=True)
     for i, (step, max_count) in enumerate(terms):
@@ -164,7 +169,7 @@ def _has_distinct_sums(terms: list[BoundedTerm]) -> bool:
 
 
 def are_disjoint(left: View, right: View) -> bool:
-    """Return whether two layouts share no storage offset."""
+    """Return whether two layouts of the same storage share no offset. The answer is exact; a layout without elements shares none."""
     left_range, right_range = compute_offset_range(left), compute_offset_range(right)
     if left_range is None or right_range is None or left_range[1] < right_range[0] or right_range[1] < left_range[0]:
         return True
@@ -239,7 +244,7 @@ def _is_same_level(left: View, right: View) -> bool:
 def fingerprint(layout: View) -> tuple[int, ...]:
     """Return first and last offset, and the first step along each axis of size 2 or more; an empty tuple without elements.
 
-    Equal maps have equal fingerprints, whatever their representation.
+    Equal maps have equal fingerprints, whatever their representation, so layouts are hashed by it. Different maps may share a fingerprint.
     """
     if layout.size == 0:
         return ()

@@ -61,9 +61,10 @@ def _factors(products: list[int]) -> Shape:
 
 
 def reshape_axes(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
-    """Return the axes of the single view with this `shape` that walks as `axes` do, or None. No axis may have size 0.
+    """Return the axes of the single view with this `shape` that walks the same offsets as `axes`, in row-major order.
 
-    The new axes are split off the fastest end of the old ones, which are joined only as far as a new axis needs.
+    Return None if a single view cannot express this. `shape` must have as many elements as `axes`, and no axis may have size 0. The new
+    axes are split off the fastest end of the old ones, which are joined only as far as a new axis needs.
     """
     slower = coalesce_axes(axes)
     current = UNIT_AXIS
@@ -89,9 +90,9 @@ def reshape_axes(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
 @register("reshaped strides", "the strides of a reshaped view, by old and new shape")
 @lru_cache(maxsize=4096)
 def compute_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
-    """Return the strides of the single view with shape `target` that walks as affine axes of `shape` and `strides` do.
+    """Return the strides of the single affine view with shape `target` that walks the same offsets as a view of `shape` and `strides`.
 
-    Return None if no single view does.
+    Both walk in row-major order. Return None if no single view does. `target` must have as many elements as `shape`.
     """
     if 0 in shape or strides == contiguous_strides(shape):
         return contiguous_strides(target)

@@ -79,7 +79,10 @@ def _does_not_expand(shape: Shape, sizes: list[int], axis: int, reason: str) -> 
 
 
 def flip(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offset: int) -> tuple[Shape, int]:
-    """Return strides and offset of an affine view with the given `axes`, or all axes for None, reversed."""
+    """Return strides and offset of an affine view with the given `axes`, or all axes for None, reversed.
+
+    Raises AxisError if an axis does not exist or is named twice.
+    """
     result = list(strides)
     for axis in range(len(shape)) if axes is None else checked_axes(axes, len(shape), "flip"):
         offset += max(0, shape[axis] - 1) * result[axis]

@@ -63,10 +63,11 @@ class ReductionOrder(NamedTuple):
 
 
 def merge_axes(axes: Loops, walks: Sequence[AccessStrides], extents: list[int], boundaries: set[int]) -> Loops:
-    """Return the axes, with neighbours merged where every access walks them as a single axis, numbered like the inner axis.
+    """Return `axes`, the loops outermost first, with neighbours merged where every access walks both as a single axis.
 
-    `walks` and `extents` are changed in place to match. `axes` lists the loops, outermost first. Axes on two sides of a boundary are not
-    merged. A boundary is a number of outermost axes inside which further statements run.
+    A merged axis keeps the inner number. `walks` (the strides of each access) and `extents` (the number of indices, by axis number) are
+    changed in place to match. Axes on two sides of a boundary are not merged: for each number k in `boundaries`, further statements run
+    inside the k outermost axes.
     """
     merged_axes: list[int] = []
     for k, inner in enumerate(axes):
@@ -80,9 +81,9 @@ def merge_axes(axes: Loops, walks: Sequence[AccessStrides], extents: list[int], 
 
 
 def _can_merge(outer: int, inner: int, walks: Sequence[AccessStrides], extents: Sequence[int]) -> bool:
-    """Return whether every walk moves along axis `outer` exactly as far as along a full loop over axis `inner`.
+    """Return whether each access moves along axis `outer` exactly as far as along a full loop over axis `inner`.
 
-    Walks with a table along one of the axes never do. `extents` are the extents by axis number.
+    `walks` are the strides of the accesses; an access with a table along either axis gives False. `extents` are the extents by axis number.
     """
     for w in walks:
         a, b = w.steps.get(outer, 0), w.steps.get(inner, 0)
@@ -92,7 +93,7 @@ def _can_merge(outer: int, inner: int, walks: Sequence[AccessStrides], extents: 
 
 
 def sort_by_stride(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
-    """Return the axes by decreasing stride, summed over `walks`, so that the innermost loop moves the least in memory.
+    """Return the axes by decreasing stride, summed over the accesses `walks`, so that the innermost loop moves the least in memory.
 
     Steps given by tables count as 0. Axes of equal sums keep their order.
     """
@@ -104,8 +105,8 @@ def sort_by_stride(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
 
 
 def order_reduction(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
-    """Return the axes of a reduction by decreasing stride, ignoring `walks` that move along a single one of the axes.
+    """Return the axes of a reduction by decreasing stride, summed over the accesses `walks` that move along several of the axes.
 
-    So `column * (row - other)` is added in the same order as `column * row`.
+    Accesses along a single axis are ignored. So `column * (row - other)` is added in the same order as `column * row`.
     """
     return sort_by_stride(axes, [w for w in walks if sum([a in w.steps for a in axes]) > 1])

@@ -289,7 +289,7 @@ class _DraftBuilder:
         return convert(op.finish(results, node.dtype) if op.finish else results[-1], node.dtype)
 
     def start_reduction(self, accumulator: int, op: Reduction, x: Expr, states: DTypes, outer_loops: Loops, axes: Loops) -> None:
-        """Add accumulator number `accumulator` and the loop of the reduction to the draft.
+        """Add accumulator number `accumulator`, and the loop of its reduction, to the draft.
 
         The reduction `op` takes element `x` in loops over `axes` inside `outer_loops`. `states` are the dtypes of the components of a
         state.

@@ -56,7 +56,8 @@ class _NodeFacts(NamedTuple):
     """Facts about a node apart from its readers.
 
     `weight` is the number of operations to compute the node anew, and `cost` the cost of an element in additions. `is_constant` tells
-    whether the node is cheap and reads no memory. `is_contraction_operand` tells whether only parts of likely contractions read the node.
+    whether the node is cheap and reads no memory. `is_contraction_operand` tells whether only likely contractions read the node, directly
+    or through inlined nodes.
     """
 
     weight: int
@@ -110,9 +111,11 @@ def _map_row_sums(order: Sequence[Node], roots: Sequence[Node], target: Target) 
 
 
 def _unfuse_contractions(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
-    """Return the nodes to store so that contractions stay kernels: inlined contractions, or else the obstacles to a contraction.
+    """Return the inlined nodes to store, as further kernels, so that contractions are recognized: an empty set if nothing is to change.
 
-    `kernels` are the nodes chosen as kernels so far, and `reads` maps each node to the reads of this node.
+    A contraction is inlined in a kernel that, as a whole, is none. The result has the contraction itself, or the other reductions in this
+    kernel, if the kernel is a contraction without them. `kernels` are the nodes chosen as kernels so far, and `reads` maps each node to the
+    reads of this node.
     """
     kernel_set = set(kernels)
     inlined_reductions: dict[Node, list[Node]] = {}
@@ -189,10 +192,10 @@ def _list_other_reductions(reductions: Sequence[Node], contractions: Sequence[No
 def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
     """Return the kernels in order, the reads of each node, and the kernels in which a reduction might add in another order than alone.
 
-    The third item has the kernels with a reduction inside the loops of another reduction, or over operands without a suitable order in
-    memory. A kernel is named by its root, the stored node; the remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel
-    in which the node is evaluated, and the index map from the loops of the kernel. The root of a kernel has a single read: by itself, in
-    the loops of the kernel. `graph` has the facts about the nodes. The nodes `stored` are always kernels.
+    `graph` has the facts about the nodes. The nodes `stored` are always kernels. A kernel is named by its root, the stored node; the
+    remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel in which the node is evaluated, and the index map from the
+    loops of the kernel. The root of a kernel has a single read: by itself, in the loops of the kernel. The third item has the kernels with
+    a reduction inside the loops of another reduction, or over operands without a suitable order in memory.
     """
     order, kernels = graph.order, set(stored)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
@@ -254,7 +257,7 @@ def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
 
 
 def _has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with enough results and steps for a contraction."""
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`MIN_CONTRACTION_SIZES`)."""
     if not isinstance(node.op, Reduction):
         return False
     from .predict_contraction import has_contraction_sizes
@@ -263,9 +266,10 @@ def _has_contraction_sizes(node: Node) -> bool:
 
 
 def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
-    """Return the source nodes of a node read at `index_map`, each with an index map for the read. Scalar sources are left out.
+    """Return the pairs of a source node and an index map for reading this source, if `node` itself is read at `index_map`.
 
-    `index_map` is ignored for writes, scans, and operations that require their sources in memory.
+    Scalar sources are left out. Writes, scans, and operations that require their sources in memory are always computed as a whole: then the
+    source is read at all its elements, or through the layout of the node, and `index_map` does not matter.
     """
     if is_write(node.op):
         old, *operands = list_source_nodes(node)
@@ -308,10 +312,11 @@ class _LengthLimit:
         self.ended_kernels: set[Node] = set()  # kernels that reached the limit
 
     def must_end(self, node: Node, reads: Sequence[_Read], facts: _NodeFacts) -> bool:
-        """Return whether `node` becomes a kernel because the kernels of `reads` would get too long otherwise.
+        """Return whether `node` becomes a kernel because a kernel of its `reads` would otherwise exceed `max_expanded_additions`.
 
-        `reads` are the reads of the node, and `facts` the facts about it. If the answer is True, the full kernels are noted in
-        `ended_kernels`, and inline only cheap nodes from now on.
+        `facts` are the facts about the node: it must be elementwise, and cost more than a load. It must be no larger than its sources, or
+        than the results of all kernels that read it. If the answer is True, the full kernels are noted in `ended_kernels`, and inline only
+        cheap nodes from now on.
         """
         if not self.graph.is_long or facts.is_constant or facts.cost <= self.fusing.max_repeated_for_load or not isinstance(node.op, Op):
             return False
@@ -345,12 +350,16 @@ class _RepetitionLimit:
         self.repeated_additions: Counter[Node] = Counter()  # repeated additions of an element so far, by kernel
 
     def must_end(self, node: Node, reads: Sequence[_Read]) -> bool:
-        """Return whether `node` becomes a kernel, as the kernels of its `reads` would repeat too much work."""
+        """Return whether `node` becomes a kernel because a kernel of its `reads` would repeat more than `max_additions` additions per
+        element.
+
+        A node that repeats no work gives False.
+        """
         repeated = self._count_repeated(node)
         return repeated > 0 and any([repeated + self.repeated_additions[read.kernel] > self.max_additions for read in reads])
 
     def add_node(self, node: Node, is_kernel: bool, reads: Sequence[_Read]) -> None:
-        """Note the passes in which the sources of `node` are computed, after the choice about `node`.
+        """Note the passes in which the sources of `node` are computed, after the choice whether `node` is a kernel (`is_kernel`).
 
         The sources of an inlined elementwise node are computed in the passes of the node, and the repeated additions are counted for the
         kernels of `reads`. A kernel, and each node of another operation, has a separate pass.
@@ -381,7 +390,10 @@ class _ReductionLimit:
         self.reduction_counts: Counter[Node] = Counter()  # reductions in each kernel so far
 
     def must_end(self, node: Node, reads: Sequence[_Read]) -> bool:
-        """Return whether `node` becomes a kernel because a kernel of `reads`, the reads of the node, is full."""
+        """Return whether `node` becomes a kernel because a kernel of `reads`, the reads of the node, has as many reductions as allowed.
+
+        Only an elementwise node with a reduction below, and no larger than the result of the full kernel, gives True.
+        """
         return node in self.reduction_readers and any(
             [self.reduction_counts[read.kernel] >= self.max_reductions and node.size <= read.kernel.size for read in reads]
         )
@@ -414,7 +426,7 @@ def _count_computations(read: _Read) -> int:
 
 
 def _count_elements(index_map: Layout) -> int:
-    """Return an upper bound for the number of distinct elements that `index_map` reaches."""
+    """Return an upper bound for the number of distinct elements in `index_map`: the product of the extents, without broadcast axes."""
     tables = index_map.tables or (None,) * len(index_map.shape)
     axes = zip(index_map.shape, index_map.strides, tables, strict=True)
     return prod(n for n, stride, table in axes if stride or table is not None)
@@ -474,17 +486,20 @@ def _can_be_inlined(node: Node, reads: list[_Read], facts: _NodeFacts) -> bool:
 def _is_free(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
     """Return whether computing `node` again for each of the `reads` costs no more than loading the value, by the `facts` about the node.
 
-    Only a node that reads no memory, and is not marked `is_stored`, is free.
+    A free node reads no memory and is not marked `is_stored`. It takes at most `fusing.max_constant_operations`, or is computed at most
+    once per element.
     """
     is_cheap = facts.weight <= fusing.max_constant_operations or _max_computations(reads) <= node.size
     return facts.is_constant and not node.is_stored and is_cheap
 
 
 def _is_worth_inlining(node: Node, reads: list[_Read], graph: GraphFacts, facts: _NodeFacts) -> bool:
-    """Return whether inlining `node` in each of the `reads` repeats little work: nothing, or cheap operations.
+    """Return whether `node` should be inlined in each of the `reads`: nothing but cheap work is computed more than once per element.
 
-    `facts` are the facts about the node, and `graph` has the facts about all nodes. A division must not be repeated so often that a store
-    would be cheaper. The readers must also be in a single kernel, or in several kernels with disjoint parts of the node.
+    `facts` are the facts about the node, and `graph` has the facts about all nodes. A reduction or gather must have a single read. An
+    elementwise node may have up to `max_reads`, and several only up to the cost `max_repeated_for_reads`. These are in one kernel, or in
+    several kernels that reduce disjoint parts of the node. Work is cheap up to the cost `max_repeated_for_load`; work of just this cost,
+    such as a division, must not be repeated `read_store_ratio` times. Limits are attributes of `graph.fusing`.
     """
     fusing, has_one_read, has_one_kernel = graph.fusing, len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
     repeats_work = _max_computations(reads) > node.size

@@ -47,10 +47,11 @@ def map_row_nodes(order: Sequence[Node], roots: Collection[Node], target: Target
 
 
 def fuse_row_nodes(kernels: list[Node], row_nodes: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
-    """Return `kernels` without the nodes that sums over rows compute, and the sums that must first become separate kernels for this.
+    """Return `kernels` without the nodes that sums over rows compute themselves, and a set of sums for which this is not possible yet.
 
-    `row_nodes` maps each sum to the nodes to compute inside (`map_row_nodes`). Where the loops of a sum have another form
-    (`match_single_pass.py`), the nodes stay kernels, and the sum is in the second result if it was inlined.
+    `row_nodes` maps each sum to the nodes to compute inside (`map_row_nodes`). Where the loops of the sum's kernel have another form than a
+    single pass (`match_single_pass.py`), the nodes stay kernels. If the sum is inlined into this kernel, it is in the second result: the
+    caller makes the sum a kernel, and tries again.
     """
     kernel_set, unfused = set(kernels), set[Node]()
     for total, inner_nodes in row_nodes.items():
@@ -76,22 +77,23 @@ def _collect_computed(kernel: Node, kernels: Set[Node]) -> Set[Node]:
 
 
 def _is_large(reduction: Node, target: Target) -> bool:
-    """Return whether a reduction reads enough bytes for a single pass to pay in some case (`target.single_pass`)."""
+    """Return whether a reduction reads as many bytes as a single pass needs at least: the smaller of two limits of `target.single_pass`."""
     return _count_bytes(reduction) >= min(target.single_pass.min_short_rows_bytes, target.single_pass.min_matrix_bytes)
 
 
 def _count_bytes(reduction: Node) -> int:
-    """Return the number of bytes read by a reduction, counted in the dtype of the result."""
+    """Return the bytes of the elements read by a reduction: their number times the item size of the result, whatever dtype memory has."""
     layout = reduction.layouts[0]
     assert layout is not None
     return layout.size * reduction.dtype.itemsize
 
 
 def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
-    """Return the nodes computed from single rows for the sum `total` over rows, and for no other node.
+    """Return the nodes needed for the sum `total` over rows alone, and computed from single rows: a reduction along a row, and what
+    follows.
 
-    `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for. Return an empty set without such nodes,
-    or if a single pass does not pay.
+    `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for. The set is empty without such nodes, if
+    the matrix is too small or its rows too long (`target.single_pass.is_worthwhile`), and if several threads can share the columns.
     """
     empty: Set[Node] = set()
     result_axes, row_axes = (
@@ -131,7 +133,7 @@ def _list_axes(shape: Sequence[int], first_axis: int) -> Loops:
 def _collect_reads(reduction: Node, index_map: Layout) -> _RowSumReads | None:
     """Return the reads of `reduction`, itself read at `index_map`, down to memory and to further reductions.
 
-    Return None if a node is read in two ways, through tables or a view chain, or if the nodes are too many.
+    Return None if a node is read at two different index maps, through tables or a view chain, or if more than `MAX_NODES` nodes are read.
     """
     reads = _RowSumReads({}, {})
     stack = [(reduction, read) for read in source_index_maps(reduction, index_map)]
@@ -155,9 +157,10 @@ def _collect_reads(reduction: Node, index_map: Layout) -> _RowSumReads | None:
 
 
 def _takes_same_elements(result: Node, reads: _RowSumReads, result_axes: Loops, row: int) -> bool:
-    """Return whether the reduction `result` along rows takes elements of the sum over rows.
+    """Return whether the reduction `result` of each row, and the sum over rows, read the same matrix, so that a single pass serves both.
 
-    `reads` are the reads of the sum. `result_axes` are the axes of the sum's results, with the columns last, and `row` is the summed axis.
+    So they must read a common node, and for each row the same elements of it, in the same order. `reads` are the reads of the sum.
+    `result_axes` are the axes of the sum's results, with the columns last, and `row` is the summed axis.
     """
     result_map, (*outer, column) = hoist_index_map(reads.maps[result]), result_axes
     step_axes, row_reads = _list_axes(get_inner_shape(result), len(result_map.shape)), _collect_reads(result, result_map)

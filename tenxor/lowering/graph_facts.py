@@ -91,8 +91,9 @@ def list_source_nodes(node: Node) -> list[Node]:
 def _find_shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
     """Return the pending sources of reductions to store, so that threads can share the work below each source.
 
-    The reduction has few results, and another reduction below the source reads many elements for each element of the source. Once stored,
-    the source has a separate loop, and the store is cheap. `order` holds pending nodes, sources first.
+    The reduction has fewer than `min_shared_results` results, and its source as many elements or more. Another reduction below the source
+    reads at least `min_shared_elements` elements, and `read_store_ratio` for each element of the source. Once stored, the source has a
+    separate loop, and the store is cheap. `order` holds pending nodes, sources first.
     """
     shareable: set[Node] = set()
     reads: dict[Node, int] = {}  # the number of elements read by the largest reduction below
@@ -163,9 +164,10 @@ def compute_weights(order: Sequence[Node]) -> dict[Node, int]:
 
 
 def find_constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) -> set[Node]:
-    """Return the nodes of `order` that cost nothing to compute again: short chains of cheap operations without reads of memory.
+    """Return the nodes of `order` that cost nothing to compute again: positions, and cheap operations on scalars and such nodes alone.
 
-    `order` lists sources first. `weight` is the number of operations to compute each node anew (`compute_weights`).
+    An operation is cheap with a cost of at most `fusing.max_repeated_for_load`, and with at most 4 times as many operations to compute the
+    node anew. `weight` has the number of these operations for each node (`compute_weights`). `order` lists sources first.
     """
     constant_nodes: set[Node] = set()
     for node in order:

@@ -39,16 +39,16 @@ def can_fail(node: Node) -> bool:
 
 
 def make_identity_map(node: Node) -> Layout:
-    """Return the index map of a node in loops over its own elements."""
+    """Return the index map of a node in loops over its own elements: the contiguous layout of its shape, with flat indices as values."""
     return Layout.contiguous(node.shape)
 
 
 def get_root_index_map(root: Node) -> Layout:
-    """Return the index map of a kernel's root over the loops of the kernel. The loops are the axes of `root`, usually in order.
+    """Return the index map of a kernel's root: a layout over the loops of the kernel, whose values are flat indices of `root`.
 
-    If an elementwise `root` reads column reductions (`is_column_reduction`), the axes of `root` on which the reductions depend are
-    outermost. So each reduction runs once for the loops inside. With reductions of another kind below the root, the axes keep their order.
-    The search ends after `MAX_VISITED_NODES` nodes.
+    The loops are the axes of `root`, usually in order. If an elementwise `root` reads column reductions (`is_column_reduction`), the axes
+    of `root` on which the reductions depend are outermost. So each reduction runs once for the loops inside. With reductions of another
+    kind below the root, the axes keep their order. The search ends after `MAX_VISITED_NODES` nodes.
     """
     index_map = make_identity_map(root)
     if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):
@@ -96,9 +96,10 @@ def is_column_reduction(node: Node) -> bool:
 
 
 def count_needed_loops(index_map: Layout) -> int:
-    """Return how many of the outermost loops contain every loop on which `index_map` depends.
+    """Return how many of the outermost loops contain every loop on which `index_map`, a layout over nested loops, depends.
 
-    If a loop has no iterations, every loop counts, because the empty loop must contain every read.
+    The answer is 0 if the index is always the same. If a loop has no iterations, every loop counts, because the empty loop must contain
+    every read.
     """
     if 0 in index_map.shape:  # a loop without iterations must contain every read
         return len(index_map.shape)
@@ -110,12 +111,17 @@ def count_needed_loops(index_map: Layout) -> int:
 
 
 def count_hoisted_runs(index_map: Layout) -> int:
-    """Return how often a value with this index map is computed, if computed inside as few of the outermost loops as possible."""
+    """Return how often a value is computed that is read at `index_map`, a layout over nested loops, if it moves out of the loops it does
+    not need.
+    """
     return prod(index_map.shape[: count_needed_loops(index_map)])
 
 
 def hoist_index_map(index_map: Layout) -> Layout:
-    """Return `index_map` without the inner loops on which no index depends; the same object if the innermost loop is needed."""
+    """Return `index_map`, a layout over nested loops, without the inner loops on which no index depends.
+
+    The result is the same object if the innermost loop is needed.
+    """
     n = count_needed_loops(index_map)
     if n == len(index_map.shape):
         return index_map
@@ -124,7 +130,12 @@ def hoist_index_map(index_map: Layout) -> Layout:
 
 
 def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
-    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`, or None. Axes of size 1 are ignored."""
+    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`: by less than the size of the last axis, but
+    not by 0.
+
+    Axes of size 1 are ignored, in `shape` too. Return None without an axis of this kind, for example if the node is broadcast along every
+    loop.
+    """
     size = next((n for n in reversed(shape) if n != 1), 1)
     for axis, (n, stride) in enumerate(zip(index_map.shape, index_map.strides, strict=True)):
         if n != 1 and 0 < abs(stride) < size:
@@ -143,9 +154,11 @@ def get_inner_shape(node: Node) -> tuple[int, ...]:
 
 
 def add_inner_axes(index_map: Layout, extents: tuple[int, ...]) -> Layout:
-    """Return the index map of the first source of a reduction or gather, with axes of `extents` inside the loops of `index_map`.
+    """Return `index_map` with reduced or indexed axes of `extents` inside: the flat indices of results become flat indices of source
+    elements.
 
-    `index_map`, the map of the reduction or gather itself, must be a single view without tables.
+    `index_map` is the index map of a reduction or gather, a single view without tables. The layout of its first source has the axes of the
+    result, then the axes of `extents`.
     """
     inner = Layout.contiguous(extents)
     if index_map.tables is not None:
@@ -155,10 +168,11 @@ def add_inner_axes(index_map: Layout, extents: tuple[int, ...]) -> Layout:
 
 
 def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
-    """Return the nodes read by an elementwise node, reduction or gather at `index_map`, each with its own index map.
+    """Return the nodes read by an elementwise node, reduction or gather, which is itself read at `index_map`, each with its index map.
 
-    Scalar sources are left out. The result for a recipe and an index map is cached, because large graphs repeat themselves and are
-    traversed often. Where a source begins at offset 0, its index map is the same object each time.
+    An index map is a layout over the loops around a read, whose values are flat indices of the node. Scalar sources are left out. The
+    result for a recipe and an index map is cached, because large graphs repeat themselves and are traversed often. Where a source begins at
+    offset 0, its index map is the same object each time.
     """
     entry = _map_cache.get((id(index_map), node.recipe))
     maps = _compute_maps(node, index_map) if entry is None else entry[1]
@@ -192,9 +206,10 @@ def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
 
 
 def _get_first_map(node: Node, index_map: Layout) -> Layout:
-    """Return the index map of the loops around the read of the first source, for a node read at `index_map`.
+    """Return the index map of the loops around the read of the first source, for a node read at `index_map`, before the source's layout.
 
-    For a reduction, these are the loops needed by `index_map`, and the reduced axes inside; for a gather, the indexed axes come inside.
+    For a reduction, these are the loops needed by `index_map`, and the reduced axes inside. For a gather, the indexed axes come inside. For
+    an elementwise node, `index_map` itself is returned.
     """
     if isinstance(node.op, Reduction):
         return add_inner_axes(hoist_index_map(index_map), get_inner_shape(node))

@@ -80,11 +80,10 @@ class ReductionLoop(NamedTuple):
 
 
 def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:
-    """Map each expression in the values of `reductions` to the numbers `list_own(e)`, for itself and all expressions `e` on which it
-    depends.
+    """Map each expression in the values of `reductions` to the union of `list_own(e)` over the expression itself and every dependence `e`.
 
-    An expression depends on its operands, and on the values of the reductions whose results it reads. A reduction must come after the
-    reductions whose results it reads.
+    `list_own` returns numbers of the caller's choice, for example the axes of an access. An expression depends on its operands, and on the
+    values of the reductions whose results it reads. A reduction must come after the reductions whose results it reads.
     """
     dependences: dict[Expr, frozenset[int]] = {}
     result_dependences: dict[int, frozenset[int]] = {}  # by accumulator

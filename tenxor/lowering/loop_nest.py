@@ -166,7 +166,9 @@ class LoopNest(_LoopNestFields):
 
     @lazy_attribute
     def moving_axes(self) -> dict[Expr, frozenset[int]]:
-        """The axes on which each expression in the values of reductions depends."""
+        """The loop axes on which each expression in the values of reductions depends, through addresses and the results of other
+        reductions.
+        """
         return collect_dependences(self.reductions, lambda e: self.get_address(e).axes() if isinstance(e, Access) else ())
 
     @lazy_attribute
@@ -395,7 +397,11 @@ class LoopNestBuilder:
         return Address(tuple(terms), walk.offset, *self.build_chained_address(walk.base))
 
     def build_chained_address(self, base: Layout) -> tuple[tuple[int, ...], Address]:
-        """Return the sizes of the digits of a flat index into `base`, and the address that the digits give."""
+        """Return how a flat index is read in `base`, the next layout of a view chain: the sizes of the digits, and the address computed
+        from the digits.
+
+        The sizes are numbers, outermost first; the axes of the address are the positions of the digits.
+        """
         extents = list(base.shape)
         walk = AccessStrides.from_layout(base, range(len(extents)), extents)
         digits = merge_axes(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())

@@ -71,10 +71,12 @@ def can_be_contraction(reduction: Reduction) -> bool:
 
 
 def match_contraction(m: ReductionStrides, itemsize: int) -> ContractionMatch | None:
-    """Return the reduction `m` as a contraction, or None if it is no contraction or too small.
+    """Return the reduction `m` as a contraction. Return None if it is no product of rows with columns, or has too few rows, columns, steps
+    or results (`MIN_CONTRACTION_SIZES`, `MIN_RESULTS`, `MIN_UNIT_RESULTS`).
 
     `itemsize` is the size in bytes of a state's widest component. The last independent axis becomes the columns, merged with axes before it
-    where this fills vectors. If that axis is short, a longer axis may become the columns.
+    where this fills vectors. If the last axis is short, a longer axis may become the columns. The result has the strides of the merged or
+    reordered axes.
     """
     if len(m.space) < 2:
         return None
@@ -101,7 +103,8 @@ def _has_unit_steps(m: ReductionStrides, axis: int) -> bool:
 def _match_last_column(m: ReductionStrides) -> ContractionMatch | None:
     """Return the reduction `m` as a contraction with the last independent axis as columns, and the longest possible axis as rows.
 
-    Return None if `m` is no such contraction, or too small.
+    Return None if `m` is no such contraction, or has fewer rows, columns, steps or results than `MIN_CONTRACTION_SIZES`, `MIN_RESULTS` and
+    `MIN_UNIT_RESULTS` require.
     """
     *other_axes, column = m.space
     read_axes = [m.list_axes(read) for read in m.reads]
@@ -126,9 +129,9 @@ def _match_last_column(m: ReductionStrides) -> ContractionMatch | None:
 
 
 def is_ragged(n: int, itemsize: int) -> bool:
-    """Return whether `n` columns fill vectors badly: fewer than `MIN_COLUMNS`, or with much of the last vector empty.
+    """Return whether `n` columns fill vectors badly: fewer than `MIN_COLUMNS`, or with more than n / 16 lanes of the last vector empty.
 
-    A column has `itemsize` bytes.
+    A column has `itemsize` bytes, and a vector `MAX_VECTOR_BYTES`.
     """
     lanes = MAX_VECTOR_BYTES // itemsize
     return n < MIN_COLUMNS or -n % lanes > n // 16

@@ -22,7 +22,11 @@ class SinglePass(NamedTuple):
 
 
 def match_single_pass(nest: LoopNest) -> SinglePass | None:
-    """Return the parts of a nest that can be a single pass over rows, or None."""
+    """Return the axes and reductions of a nest that can be a single pass over rows.
+
+    Return None unless the nest has exactly two reductions: a sum over an axis of rows, for each column, with a reduction along an axis of
+    each row inside. The inner reduction must not depend on the column, and only the sum may use the result of the inner reduction.
+    """
     space = nest.space
     if not space or not nest.is_single_pass or nest.result_loops != space or len(nest.stores) != 1:
         return None

@@ -65,10 +65,11 @@ def group_fusible_kernels(kernels: Sequence[Node], target: Target) -> dict[Node,
 
 
 def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _KernelFacts], fusing: Fusing) -> bool:
-    """Return whether kernel `node` should join the kernels `group`, given the facts about each kernel.
+    """Return whether kernel `node` should join the kernels `group`; `facts_of` has the facts about each kernel.
 
     The kernel must share a read with the group at an equal index map, or read a result of the group in the same loops. It must read no
-    result of the group at another index map. The fused kernel must stay short, with few enough memory streams for the hardware prefetcher.
+    result of the group at another index map. The fused kernel must stay within limits of `fusing`: of additions, of results, and of memory
+    streams for the hardware prefetcher.
     """
     facts = facts_of[node]
     group_reads = frozenset().union(*[facts_of[member].reads for member in group])
@@ -81,7 +82,11 @@ def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _K
 
 
 def _collect_facts(root: Node, position: int, kernels: Set[Node]) -> _KernelFacts:
-    """Return the facts about the kernel of `root`. `position` is its place in the order, and `kernels` are the roots of all kernels."""
+    """Return the facts about the kernel with the root `root`. `position` is the place in the order, and `kernels` are the roots of all
+    kernels.
+
+    `loops` of the result is None for a kernel on its own: not purely elementwise, without elements, or with errors to report.
+    """
     sources: set[Node] = set()
     computed: dict[Node, None] = {root: None}
     stack = [root]

@@ -78,7 +78,9 @@ def _list_groups(d: KernelDraft, f: ReductionLoop) -> list[Loops]:
 
 
 def _find_boundaries(d: KernelDraft, axes: Loops) -> set[int]:
-    """Return the depths in loops over `axes` at which a reduction runs: 0 outside of the loops, `len(axes)` inside the innermost."""
+    """Return the depths in loops over `axes` at which a reduction of the draft runs: 0 outside of the loops, `len(axes)` inside the
+    innermost.
+    """
     return {sum(a in axes for a in f.outer_loops) for f in d.reductions}
 
 
@@ -93,8 +95,8 @@ def move_longest_last(axes: Loops, extents: Sequence[int], min_extent: int) -> L
     return (*(a for a in axes if a != longest), longest)
 
 
-def _list_inner_loops(d: KernelDraft, f: ReductionLoop) -> list[ReductionLoop]:
-    """Return the reductions inside some of the loops of reduction `f`."""
+def _list_inner_reductions(d: KernelDraft, f: ReductionLoop) -> list[ReductionLoop]:
+    """Return the reductions of the draft that run inside some of the loops of the reduction `f`."""
     return [g for g in d.reductions if not set(f.axes).isdisjoint(g.outer_loops)]
 
 
@@ -112,7 +114,7 @@ def find_unfusable(d: KernelDraft) -> set[Node]:
     loops, walks = order_loops(d), list_access_strides(d)
     unfused: set[Node] = set()
     for f in d.reductions:
-        axes, inner_loops = loops.reduction_axes.get(f.axes, ()), _list_inner_loops(d, f)
+        axes, inner_loops = loops.reduction_axes.get(f.axes, ()), _list_inner_reductions(d, f)
         if not axes:
             continue
         order = d.orders[f.accumulator]

@@ -119,7 +119,7 @@ class _Parameterizer:
     # Arguments
 
     def add_size(self, value: int) -> int:
-        """Append a size argument, and return its number."""
+        """Append the number `value` to the size arguments, and return the number of the new size parameter."""
         self.sizes.append(value)
         return len(self.sizes) - 1
 
@@ -157,9 +157,10 @@ class _Parameterizer:
         return Address(tuple(terms), offset, digits, self.convert_address(a.base, operand, (), view + 1))
 
     def convert_term(self, t: Term, operand: int, near_steps: tuple[int, ...], view: int) -> Term:
-        """Return the term `t` of an address with a parameter, or with the step itself if the step is a part of the pattern.
+        """Return the term `t` of an address with a parameter, or with the step itself where the kernel has the step as a constant.
 
-        `operand`, `near_steps` and `view` have the meaning given in `convert_address`.
+        Constant are steps of 1 along some axes, and the small `near_steps` along lanes. `operand`, `near_steps` and `view` have the meaning
+        given in `convert_address`.
         """
         axis = self.axis_of[t.axis] if t.axis >= 0 and not view else t.axis
         if t.step_kind == "step" and not view:
@@ -236,7 +237,9 @@ class _Parameterizer:
         return s
 
     def convert_tile(self, s: TileLoad) -> TileLoad:
-        """Return `s`, the fill of a tile, with parameters. A step of 1 along its axis `contiguous_axis` is a part of the pattern."""
+        """Return `s`, the fill of a tile, with parameters in place of numbers. A step of 1 along its axis `contiguous_axis` stays a
+        constant.
+        """
         units, self.unit_step_axes = self.unit_step_axes, self.unit_step_axes | {s.contiguous_axis}
         address = self.convert_address(s.address, s.operand, ())
         self.unit_step_axes = units

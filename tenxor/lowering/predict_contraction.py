@@ -29,7 +29,7 @@ Read = tuple[Node, Layout]  # a node with the index map of the read
 
 
 def has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with enough results and steps for a contraction."""
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`MIN_CONTRACTION_SIZES`)."""
     m, n, k = MIN_CONTRACTION_SIZES
     return isinstance(node.op, Reduction) and prod(node.shape) >= m * n and prod(get_inner_shape(node)) >= k
 
@@ -37,16 +37,17 @@ def has_contraction_sizes(node: Node) -> bool:
 def may_be_contraction(node: Node, kernels: Set[Node], chainless_reads: set[Read]) -> bool:
     """Return False if the kernel of `node` is certainly no contraction, by a quick test of necessary conditions; otherwise True.
 
-    The nodes `kernels` are in memory. Adjacent axes may still merge, and an axis may be split where a view chain wraps around.
-    `chainless_reads` collects the reads below which no view chain is read, so that each is followed once.
+    The nodes `kernels` are in memory. The test allows for later merges of axes, and for an axis split where a view chain wraps around. The
+    test adds reads without a view chain below to `chainless_reads`, so calls with the same set follow each read once.
     """
     return has_contraction_sizes(node) and (sum(size > 1 for size in node.shape) > 1 or _reads_chains(node, kernels, chainless_reads))
 
 
 def _reads_chains(node: Node, kernels: Set[Node], chainless_reads: set[Read]) -> bool:
-    """Return whether a node below a reduction is read through a view chain in the kernel of the reduction.
+    """Return whether a node below the reduction `node` is read through a view chain in the kernel of the reduction.
 
-    `kernels` and `chainless_reads` are the arguments of `may_be_contraction`.
+    The nodes `kernels` are in memory. Reads in `chainless_reads` are skipped. If the answer is False, the visited reads are added to
+    `chainless_reads`.
     """
     stack, visited = [(node, make_identity_map(node))], set[Read]()
     while stack:

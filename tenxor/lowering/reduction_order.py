@@ -29,8 +29,8 @@ _orders: BoundedCache[ReductionOrder] = register("orders of reductions", "the or
 def find_reduction_order(node: Node) -> ReductionOrder:
     """Return the order in which the reduction `node` adds in every kernel. Orders of cacheable recipes without offsets are cached.
 
-    A sum of products follows the factors. A sum of all products, or of products as large as a factor, joins rows like the sum of a stored
-    product.
+    The order follows the layout of the source, and for a sum of products the layouts of the factors. A sum of products is added like the
+    sum of a stored product if both orders walk the axes alike, and if the sum has a single result or a factor is as large as the product.
     """
     layout, product = node.layouts[0], find_summed_product(node)
     assert layout is not None
@@ -40,9 +40,9 @@ def find_reduction_order(node: Node) -> ReductionOrder:
     order = None if key is None else _orders.get(key)
     if order is None:
         source_map = add_inner_axes(make_identity_map(node), get_inner_shape(node)).over(layout)
-        order = _follow(node, [source_map])
+        order = _derive_order(node, [source_map])
         if factor_layouts:
-            by_factors = _follow(node, [source_map.over(x) for x in factor_layouts if x is not None])._replace(follows_factors=True)
+            by_factors = _derive_order(node, [source_map.over(x) for x in factor_layouts if x is not None])._replace(follows_factors=True)
             has_full_factor = node.size == 1 or any([type(s) is Node and s.size == reader.size for s in reader.sources])
             is_like_stored = sum(order.groups, ()) == sum(by_factors.groups, ()) and order.is_sequential == by_factors.is_sequential
             is_like_stored = is_like_stored or (node.size == 1 and bool(by_factors.split_extents))
@@ -52,8 +52,11 @@ def find_reduction_order(node: Node) -> ReductionOrder:
     return order
 
 
-def _follow(node: Node, index_maps: Sequence[Layout]) -> ReductionOrder:
-    """Return the order of the reduction `node` of operands in memory, read through `index_maps` over its results and reduced axes."""
+def _derive_order(node: Node, index_maps: Sequence[Layout]) -> ReductionOrder:
+    """Return the order in which the reduction `node` adds operands in memory.
+
+    `index_maps` are the index maps of the operands: layouts over the axes of the results, and then the reduced axes.
+    """
     reduction, space_count = node.op, len(node.shape)
     assert isinstance(reduction, Reduction)
     extents = [*node.shape, *get_inner_shape(node)]
@@ -80,11 +83,12 @@ def _follow(node: Node, index_maps: Sequence[Layout]) -> ReductionOrder:
 
 
 def _is_sequential(reduction: Reduction, space: Loops, axes: Loops, walks: Sequence[AccessStrides], extents: Sequence[int]) -> bool:
-    """Return whether a reduction inside the loops `space` takes elements in sequence, so that lanes are left to these loops.
+    """Return whether a reduction inside the loops `space` takes elements in sequence, with a single state, so that lanes are left to these
+    loops.
 
-    `axes` are its axes of more than one index, in order, and `walks` the strides of its reads. The answer is True where the elements of a
-    result are far apart in memory but neighbouring results read contiguous elements, and for few elements. A reduction without `combine`
-    always takes elements in sequence.
+    `axes` are the reduced axes of more than one index, in order, and `walks` the strides of the reads. A reduction without `combine` gives
+    True. A reduction to a single result gives False. Otherwise the answer is True for at most `MAX_SHORT_ITERATIONS` elements per result,
+    and where neighbouring results read neighbouring elements, but the elements of a result are far apart.
     """
     if not axes or reduction.combine is None:
         return True

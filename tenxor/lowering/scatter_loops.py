@@ -83,7 +83,10 @@ def _repeats(stride: int, table: object) -> bool:
 
 
 def _first_occurrences(table: object) -> object:
-    """Return the positions along an axis of the first occurrence of each offset in `table`; 0 if `table` is None."""
+    """Return the positions along an axis of the first occurrence of each offset in `table`, as an array. For no table, return 0.
+
+    Without a table, an axis repeats elements only with stride 0, and the first index reaches the single element.
+    """
     offsets = getattr(table, "offsets", None)
     return 0 if offsets is None else np.unique(offsets, return_index=True)[1]
 

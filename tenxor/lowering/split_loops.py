@@ -46,15 +46,15 @@ def split_reads(node: Node, index_maps: Sequence[Layout]) -> tuple[list[int], Lo
 
 
 def get_access(d: KernelDraft, k: int) -> DraftAccess:
-    """Return access number `k` of a draft. The number after the last read is the write of the result."""
+    """Return access number `k` of the draft `d`: a read, or for the number after the last read the write of the result."""
     assert d.output is not None
     return d.accesses[k] if k < len(d.accesses) else d.output
 
 
 def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
-    """Return the splits of loops along which a digit of the flat index wraps around at regular intervals; empty without such a loop.
+    """Map each loop axis of the access `p` that should be split to the extents of its parts, outermost first; empty without such an axis.
 
-    The access `p` must read through a view chain.
+    `p` must read through a view chain. An axis is split where a digit of the flat index wraps around at regular intervals.
     """
     base = p.index_map.base
     assert base is not None

@@ -66,9 +66,9 @@ def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | Non
 
 
 def _is_uniform_store(s: Store, row: int, column: int) -> bool:
-    """Return whether the value of store `s` depends on the result alone, and the store writes contiguous rows along axis `column`.
+    """Return whether store `s` writes a real function of the contraction's result, run-time scalars and constants, to contiguous rows.
 
-    `row` is the axis of the rows.
+    The rows must be contiguous along axis `column`. `row` is the axis of the rows.
     """
     if s.imag is not None or s.address.base is not None:
         return False

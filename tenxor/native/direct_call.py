@@ -36,11 +36,12 @@ def choose_direct_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str
 
 
 def accept_direct_call(direct_call: DirectCall, work: int, is_shared: bool) -> DirectCall | None:
-    """Return `direct_call` if a single call may do the whole work without handling signals, or None.
+    """Return `direct_call` if a single call may do the whole work without handling signals; None if the work takes too long for that.
 
-    NumPy would take `work` nanoseconds. `is_shared` says whether threads might share the work; then the call must end before a second
-    thread could start. A call of NumPy's C functions is returned as a copy with `releases_gil` set if the call is long. Generated code and
-    sorts hold the GIL; the time of generated code is estimated as a fraction of NumPy's.
+    NumPy would take `work` nanoseconds. If threads might share the work (`is_shared`), it must take less than `MAX_ONE_THREAD_NS`.
+    Otherwise the limit is `MIN_LONG_CALL_NS` for NumPy's C functions, and `MAX_GIL_HELD_NS` for generated code and sorts, which hold the
+    GIL; the time of generated code is estimated as a fraction of NumPy's. NumPy's C functions are returned as a copy, with `releases_gil`
+    set from `GIL_RELEASE_NS` on.
     """
     if isinstance(direct_call, UfuncLoop | QrFunctions):
         releasing = (

@@ -113,7 +113,7 @@ def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Arr
 
 
 def _sum_residuals(a: Array, b: Array, x: Array) -> Array:
-    """Return the sums of squared residuals of the solutions `x`, for each system and each column of `b`."""
+    """Return the sums of squared residuals of the solutions `x` of `a @ x = b`, for each system and each column of `b`."""
     errors = a.astype(x.dtype, copy=False) @ x - b
     sums: Array = (errors * errors.conj()).real.sum(-2)
     return sums

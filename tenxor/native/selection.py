@@ -48,7 +48,7 @@ def _take_along(x: Array, positions: Array) -> Array:
 
 
 def _sort_positions(x: Array, largest: bool) -> Array:
-    """Return the positions of all elements along the last axis, in descending order if `largest`, or ascending.
+    """Return the positions of all elements along the last axis, sorted by element: in descending order if `largest`, else ascending.
 
     Equal elements stay in row order.
     """
@@ -77,8 +77,9 @@ SAMPLE_ELEMENTS, RANGE_DEVIATIONS = 1 << 11, 4.0  # elements of the sample; half
 def select_ranks(x: Array, positions: list[int]) -> dict[int, Any] | None:
     """Return a dict from each of `positions` to the element at this position in the sorted order of the long 1-D array `x`, NaN last.
 
-    `positions` must ascend strictly. Return None for a short row or without positions, and if a full sort is as fast. Elements far from the
-    positions in a sample are only counted. (R. Floyd and R. Rivest, Expected time bounds for selection, 1975.)
+    `positions` must ascend strictly. Return None for a row of fewer than `MIN_SAMPLED_ELEMENTS` elements, without positions, and if the
+    search fails (`_select_near`): the caller then sorts the row. Elements far from the positions in a sample are only counted. (R. Floyd
+    and R. Rivest, Expected time bounds for selection, 1975.)
     """
     if len(x) < MIN_SAMPLED_ELEMENTS or not positions:
         return None
@@ -97,7 +98,8 @@ def select_ranks(x: Array, positions: list[int]) -> dict[int, Any] | None:
 def _select_near(x: Array, sample: Array, positions: list[int]) -> Array | None:
     """Return the elements at `positions` (in the sorted order of `x`, near each other), as an array.
 
-    `sample` is a sorted sample of the row. Return None if the sample misjudges the row, or if a full sort is as fast.
+    `sample` is a sorted sample of the row. Return None if the sample misjudges the row, or if more than a quarter of the elements remain as
+    candidates: a full sort is then as fast.
     """
     fraction, size = positions[0] / len(x), len(sample)
     middle, half_width = fraction * size, RANGE_DEVIATIONS * (size * fraction * (1 - fraction)) ** 0.5 + 2
@@ -123,5 +125,5 @@ def _select_near(x: Array, sample: Array, positions: list[int]) -> Array | None:
 
 
 def has_nan(x: Array) -> bool:
-    """Return whether a row contains NaN."""
+    """Return whether the 1-D array `x` of floats contains NaN; False for an empty array."""
     return any([np.isnan(x[begin : begin + PIECE_ELEMENTS].max()) for begin in range(0, len(x), PIECE_ELEMENTS)])

@@ -56,9 +56,9 @@ class UfuncLoop(NamedTuple):
 
 
 def find_verified_loop(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> UfuncLoop | None:
-    """Return the loop of `op` for operands of dtypes `dtypes` and the options `options` of `op.compute`.
+    """Return the C function of NumPy that computes `op` on operands of dtypes `dtypes`, with the options `options` of `op.compute`.
 
-    Return None if the dtypes differ, or if no function is known to give NumPy's results.
+    The function was tried on a few numbers. Return None if the dtypes differ, or if no function is known to give NumPy's results.
     """
     operand_dtype, *other_dtypes = dtypes
     if op.name not in _FINDERS or any([d is not operand_dtype for d in other_dtypes]) or explain_abi_mismatch():
@@ -132,9 +132,11 @@ def _make_trial_operand(axes: int, dtype: DType) -> Array:
 
 
 def compute_geometry(loop: UfuncLoop, layouts: Sequence[ByteLayout]) -> Geometry | None:
-    """Return the arguments `dimensions` and `steps` for calling `loop`. `layouts` are those of the operands, and then of the results.
+    """Return the arguments `dimensions` and `steps` for calling `loop`: the sizes of batch and core axes, and the strides along them in
+    bytes.
 
-    Return None if a single loop cannot walk the batch, if an array is empty, or if sizes do not match.
+    `layouts` are pairs of a shape and strides in bytes, of the operands and then of the results. Return None if a single loop cannot walk
+    the batch, if an array is empty, or if sizes do not match.
     """
     between = [((), ())] if loop.constant_bytes else []
     arguments = [*layouts[: loop.operand_count], *between, *layouts[loop.operand_count :]]
@@ -252,12 +254,12 @@ class _MatrixLoop:
 
 
 def _find_svd(dtype: Any, full_matrices: bool) -> UfuncLoop | None:
-    """Return the loop of the singular value decomposition for a NumPy dtype, or None."""
+    """Return the loop of the singular value decomposition for a NumPy dtype; None for a dtype without a loop."""
     return _MatrixLoop("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype)
 
 
 def _find_cholesky(dtype: Any, upper: bool) -> UfuncLoop | None:
-    """Return the loop of the Cholesky decomposition for a NumPy dtype, or None."""
+    """Return the loop of the Cholesky decomposition for a NumPy dtype; None for a dtype without a loop."""
     return _MatrixLoop("cholesky_up" if upper else "cholesky_lo", _SAME_TYPES)(dtype)
 
 
@@ -365,7 +367,12 @@ def encode_call_words(
     checked_floats: int,
     scratch_offsets: Sequence[int] = (),
 ) -> list[int] | None:
-    """Return the 64-bit words of `encode_call`, for the same arguments, without the final constant; None if the call is not possible."""
+    """Return the bytecode for a call of `loop` by generated code as 64-bit words, without the constant of the loop, which follows the
+    words.
+
+    The arguments are those of `encode_call`. Return None if a single loop cannot walk the arrays, or for more than `MAX_ARGUMENTS`
+    arguments.
+    """
     loop_geometry = compute_geometry(loop, [*[layout for *_, layout in operands], *results])
     if loop_geometry is None:
         return None

@@ -67,9 +67,9 @@ def _has_short_rows(layout: Layout, dtype: DType, row_axes: int) -> bool:
 
 
 def _append_positions(new_nodes: list[Node], dtype: DType, layout: Layout) -> Term:
-    """Append a node of the positions 0 to n-1 in a row of n elements.
+    """Append a node of the positions 0 to n-1 in a row of n elements to `new_nodes`.
 
-    Return the node with a layout that broadcasts it to the shape of `layout`.
+    The row is the last axis of `layout`. Return the node, and a layout to broadcast the node to the shape of `layout`.
     """
     row = layout.shape[-1:]
     new_nodes.append(Node.of(POSITION, row, dtype))
@@ -77,9 +77,10 @@ def _append_positions(new_nodes: list[Node], dtype: DType, layout: Layout) -> Te
 
 
 def _mask_positions(new_nodes: list[Node], dtype: DType, is_not_extremum: Term, positions: Term) -> Term:
-    """Append the positions with every bit set where `is_not_extremum` holds, so a minimum ignores these positions. Return them.
+    """Append nodes to `new_nodes` for the positions with every bit set where `is_not_extremum` holds, so a minimum ignores these positions.
 
-    The new node is `positions | -is_not_extremum`, computed in the unsigned `dtype`.
+    Return the last node, `positions | -is_not_extremum` in the unsigned `dtype`, and a contiguous layout. Both arguments are pairs of a
+    node and a layout.
     """
     mask_bits = append_elementwise(new_nodes, OPS["cast"], dtype, is_not_extremum)
     return append_elementwise(

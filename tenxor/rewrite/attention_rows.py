@@ -32,7 +32,7 @@ class RowSubgraph(NamedTuple):
     step_axis: int
 
     def find_reduced_axes(self, node: Node) -> AxisMap:
-        """Return for each axis that the reduction `node` runs over the equal axis of the contraction, or -1 for an unknown axis.
+        """Return, for each axis that the reduction `node` runs over, the number of the equal axis of the contraction, or -1 if unknown.
 
         A node other than a reduction gives an empty tuple.
         """
@@ -40,11 +40,11 @@ class RowSubgraph(NamedTuple):
 
 
 def match_row_subgraph(node: Node, products: Node, side: int, shared: Set[Node]) -> RowSubgraph | None:
-    """Return the subgraph on a side of a contraction that is computed row by row from pairs of rows and steps, or None.
+    """Return the subgraph that computes one factor of a contraction row by row from pairs of rows and steps, as in attention, or None.
 
-    `node` sums the node `products`, and `side` is the number of the computed factor, 0 or 1. The factor on the opposite side must not
-    depend on the row. The subgraph must hold a reduction with a value per pair, as in `q @ k.T`, and a reduction over the steps. Nodes in
-    `shared` (with several readers) that depend on rows but not on steps are computed for every row anyway, so they stay outside.
+    `node` sums the node `products`, and `side` is the number of the computed factor, 0 or 1. The opposite factor must not depend on the
+    row. The subgraph must hold a reduction with a value per pair, as in `q @ k.T`, and a reduction over the steps. Nodes in `shared` (with
+    several readers) stay outside if computed for every row anyway: depending on rows but not on steps.
     """
     weights, layout, other_layout = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if layout is None or other_layout is None or not is_recomputable(weights, Reduction):
@@ -68,10 +68,10 @@ def match_row_subgraph(node: Node, products: Node, side: int, shared: Set[Node])
 
 
 def _collect_dependents(node: Node, products: Node, row_axis: int, step_axis: int, shared: Set[Node]) -> dict[Node, AxisMap] | None:
-    """Return the axes of each node that depends on the rows; None if the nodes are too many. Nodes read in two ways are not entered.
+    """Map each node that depends on the rows to its axes (`AxisMap`). Return None if the nodes are too many (`MAX_NODES`).
 
-    `node` sums the node `products` along `step_axis`, and `row_axis` is the axis of the rows. Nodes in `shared` are entered only if they
-    depend on the steps, or reduce the steps.
+    `node` sums the node `products` along `step_axis`, and `row_axis` is the axis of the rows. Nodes read in two ways, with conflicting
+    axes, are left out. Nodes in `shared` are entered only if they depend on the steps, or reduce the steps.
     """
     excluded: set[Node] = set()
     while len(excluded) <= MAX_NODES:
@@ -92,9 +92,10 @@ def _collect_dependents(node: Node, products: Node, row_axis: int, step_axis: in
 
 
 def _propagate(node_axes: dict[Node, AxisMap], products: Node, excluded: set[Node], row_axis: int, step_axis: int) -> Node | None:
-    """Record in `node_axes` the axes of the nodes below `products`, except nodes in `excluded`. Return a node read in two ways, or None.
+    """Record in `node_axes` the axes of the nodes below `products`, except nodes in `excluded`.
 
-    Nodes without `row_axis` are recorded, but the nodes below them are not. `step_axis` is the summed axis of the contraction.
+    Return a node read in two ways, with conflicting axes, which the caller excludes before the next try; None without such a node. Nodes
+    without `row_axis` are recorded, but the nodes below them are not. `step_axis` is the summed axis of the contraction.
     """
     stack = [products]
     while stack and len(node_axes) <= 2 * MAX_NODES:
@@ -118,9 +119,9 @@ def _propagate(node_axes: dict[Node, AxisMap], products: Node, excluded: set[Nod
 
 
 def _find_reduced_axes(node: Node, node_axes: dict[Node, AxisMap]) -> AxisMap:
-    """Return for each axis that the reduction `node` runs over the equal axis of the contraction, or -1 for an unknown axis.
+    """Return, for each axis that the reduction `node` runs over, the number of the equal axis of the contraction, or -1 if unknown.
 
-    `node_axes` holds the axes of the reduction's source. A node other than a reduction gives an empty tuple.
+    `node_axes` maps the source of the reduction to a tuple of the same form. A node other than a reduction gives an empty tuple.
     """
     if not isinstance(node.op, Reduction):
         return ()
@@ -135,9 +136,10 @@ def _find_reduced_axes(node: Node, node_axes: dict[Node, AxisMap]) -> AxisMap:
 
 
 def map_axes(layout: Layout, shape: tuple[int, ...]) -> AxisMap | None:
-    """Return, for each axis of a node with shape `shape`, the axis of `layout` along it, -1 for axes of size 1.
+    """Return, for each axis of a node of shape `shape`, the number of the equal axis of `layout`, or -1 for an axis of size 1.
 
-    Return None if the layout does not read each axis of the node whole and in order, once, or moves along a further axis.
+    `layout` reads the node. Return None unless `layout` reads each axis of the node whole and in order, once, and moves along no further
+    axis.
     """
     if layout.base is not None or layout.tables is not None or layout.offset:
         return None
@@ -167,9 +169,10 @@ def _sort_sources_first(node: Node, node_axes: dict[Node, AxisMap]) -> list[Node
 
 
 def restrict_to_region(rows: RowSubgraph, region: Region, replacements: dict[Node, Node]) -> Node:
-    """Return a copy of the contraction `rows` restricted to `region`, slices by axis of the contraction.
+    """Return a copy of the contraction `rows` restricted to `region`, slices by axis of the contraction, with copies of the nodes in
+    `rows.order`.
 
-    `replacements` replaces nodes outside of the subgraph.
+    Nodes outside of the subgraph are shared, or replaced by their items in `replacements`. The copy has the shape of the region.
     """
     copies: dict[Node, Node] = {}
     full = slice(None)

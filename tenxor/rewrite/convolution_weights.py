@@ -11,9 +11,10 @@ from .unroll_reductions import get_product_layouts, has_overlapping_windows
 
 
 def copy_convolution_weights(node: Node) -> list[Node] | None:
-    """Rewrite a sum of products of windows with few convolution kernels, using a copy of their weights.
+    """Rewrite a sum of products of overlapping windows with the weights of few convolution kernels, using a copy of the weights.
 
-    Return the new nodes, sources first, with the result last; None for every node of another form.
+    In the copy, the kernels are the last axes in memory. Return the new nodes, sources first, with the result last. Return None for every
+    node of another form: without windows, with `MIN_TILED_READS` or more results per element of the windows, or with fewer per weight.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None

@@ -23,7 +23,7 @@ _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
 def append_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int) -> Node:
-    """Append `reduction` of the node `source`, read through `layout`, and return the new node.
+    """Append a node to `new_nodes`: `reduction` of the node `source`, read through `layout`. Return the new node.
 
     The reduction runs over every axis of `layout` except the first `result_ndim`.
     """
@@ -33,9 +33,9 @@ def append_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, 
 
 
 def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
-    """Append the elementwise operation `op` on the `terms`, nodes with layouts of one shape. Return the new node with a contiguous layout.
+    """Append a node to `new_nodes`: the elementwise operation `op` on `terms`, pairs of a node and a layout, of equal shape.
 
-    `dtype` is the dtype of the result.
+    Return the new node and a contiguous layout to read the node. `dtype` is the dtype of the result.
     """
     sources, layouts = zip(*terms, strict=True)
     shape = layouts[0].shape
@@ -44,14 +44,17 @@ def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term
 
 
 def append_contiguous(new_nodes: list[Node], op: Op, *nodes: Node) -> Node:
-    """Append the elementwise operation `op` on nodes of one shape and dtype, read contiguously. Return the new node, of the same dtype."""
+    """Append a node to `new_nodes`: the elementwise operation `op` on `nodes` of equal shape and dtype, read contiguously.
+
+    Return the new node, of the same shape and dtype.
+    """
     return append_elementwise(new_nodes, op, nodes[0].dtype, *[(node, Layout.contiguous(node.shape)) for node in nodes])[0]
 
 
 def append_cast(new_nodes: list[Node], dtype: DType, source: Node, layout: Layout) -> Term:
-    """Append the cast to `dtype` of the node `source` read through `layout`. Return the new node with a layout of the same shape.
+    """Append a node to `new_nodes`: the cast to `dtype` of the node `source`, read through `layout`.
 
-    The elements of the new node keep their order in memory.
+    Return the new node, and a layout for the node in the shape of `layout`. The elements of the new node keep their order in memory.
     """
     order = memory_order([layout]) or tuple(range(layout.ndim))
     permuted = layout.permute(order)
@@ -70,9 +73,10 @@ def count_sharing_results(side: Layout, result_ndim: int) -> int:
 
 
 def append_transposed_copy(new_nodes: list[Node], source: Node, layout: Layout, result_ndim: int) -> Term:
-    """Append a stored copy of `source` read through `layout`, with the first `result_ndim` axes last in memory.
+    """Append a stored copy of `source`, read through `layout`, to `new_nodes`. In memory, the first `result_ndim` axes of `layout` come
+    last.
 
-    Return the copy, and a layout to read it with the shape of `layout`. Axes with stride 0 are not copied. `layout` must be a single view
+    Return the copy, and a layout for the copy in the shape of `layout`. Axes with stride 0 are not copied. `layout` must be a single view
     without tables.
     """
     axes = [a for a in (*range(result_ndim, layout.ndim), *range(result_ndim)) if layout.strides[a]]
@@ -114,10 +118,11 @@ def is_recomputable(source: Node | Scalar, *op_types: type) -> TypeGuard[Node]:
 
 
 def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, excluded: Set[Node] = frozenset()) -> Node:
-    """Append nodes to compute the elementwise `node` only at the elements selected by `part_layout`. Return the last node.
+    """Append nodes to `new_nodes` for the elementwise `node` at the elements selected by `part_layout` alone. Return the last node.
 
-    The returned node has the shape of `part_layout`. Operands are recomputed at the same elements, up to a limit of `MAX_RECOMPUTED_NODES`
-    nodes. Nodes in `excluded`, stored nodes and nodes read through view chains are not recomputed.
+    `part_layout` has flat indices of `node` as values; the returned node has the shape of `part_layout`. Operands are recomputed at the
+    same elements, up to a limit of `MAX_RECOMPUTED_NODES` nodes, and otherwise read. Nodes in `excluded`, stored nodes and nodes read
+    through view chains are not recomputed.
     """
     copies: dict[tuple[Node, Layout], Node] = {}
     stack = [(node, part_layout, _compose_reads(node, part_layout))]

@@ -27,7 +27,7 @@ def split_reduction(node: Node) -> list[Node] | None:
     """Rewrite a large reduction as a reduction of parts and a reduction of their results; return None for every other node.
 
     The new nodes are listed sources first, with the result last. Large means at least `MIN_SPLIT_ELEMENTS` elements with few results, or in
-    rows too short for lanes, or with some reduced axes nearer in memory than every kept axis.
+    rows too short for lanes (`_choose_blocks`), or with some reduced axes nearer in memory than every kept axis (`_count_inner_axes`).
     """
     reduction, layout = node.op, node.layouts[0]
     assert isinstance(reduction, Reduction) and layout is not None
@@ -41,9 +41,11 @@ def split_reduction(node: Node) -> list[Node] | None:
 
 
 def append_split_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int) -> Node:
-    """Append `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`, in parts if this pays.
+    """Append nodes to `new_nodes` for `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`.
 
-    Return the last node appended, the result.
+    A reduction of at least `MIN_SPLIT_ELEMENTS` elements is divided into parts, if a way to divide it is known (`_choose_blocks`,
+    `_count_inner_axes`); the results of the parts are then reduced. Sums and products of narrow floats are then computed in the compute
+    dtype, and rounded at the end. Return the last node appended, the result.
     """
     inner_count = _count_inner_axes(layout, result_ndim)
     block_count, joined_rows = (1, 1) if inner_count else _choose_blocks(layout, result_ndim)
@@ -62,9 +64,10 @@ def append_split_reduction(new_nodes: list[Node], reduction: Reduction, source: 
 def _reduce_inner_first(
     new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int, inner_count: int
 ) -> Node:
-    """Append `reduction` of `source` over the last `inner_count` axes of `layout`, then over the rest. Return the last node.
+    """Append nodes to `new_nodes`: `reduction` of `source` over the last `inner_count` axes of `layout`, and a reduction of its results
+    over the rest.
 
-    The first `result_ndim` axes of `layout` are kept.
+    The first `result_ndim` axes of `layout` are kept. Return the last node.
     """
     first_inner = layout.ndim - inner_count
     partial = append_reduction(
@@ -83,10 +86,11 @@ def _reduce_inner_first(
 def _reduce_blocks(
     new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int, block_count: int, joined_rows: int
 ) -> Node:
-    """Append `reduction` of `source` over `block_count` blocks of the longest reduced axis, then over the results and the remainder.
+    """Append nodes to `new_nodes`: `reduction` of `source` over each of `block_count` blocks of the longest reduced axis, then of the
+    results.
 
-    `joined_rows` neighbours along this axis are reduced side by side, as one longer row. The first `result_ndim` axes of `layout` are kept.
-    Return the last node.
+    A remainder behind the blocks is reduced separately, and combined with the result. `joined_rows` neighbours along this axis are reduced
+    side by side, as one longer row. The first `result_ndim` axes of `layout` are kept. Return the last node.
     """
     axis = max(range(result_ndim, layout.ndim), key=lambda a: layout.shape[a])
     size = layout.shape[axis]
@@ -131,9 +135,12 @@ def _count_inner_axes(layout: Layout, result_ndim: int) -> int:
 
 
 def _choose_blocks(layout: Layout, result_ndim: int) -> tuple[int, int]:
-    """Return the numbers of blocks and of rows to join, for a reduction through `layout`; (1, 1) to leave the reduction as it is.
+    """Return the number of blocks into which the longest reduced axis is divided, and the number of rows to join, for a reduction through
+    `layout`.
 
-    The reduction keeps the first `result_ndim` axes.
+    The reduction keeps the first `result_ndim` axes. There are several blocks for at most `MAX_SPLIT_RESULTS` results, or
+    `MAX_COLUMN_RESULTS` contiguous ones, and more blocks for huge reductions (`MIN_HUGE_ELEMENTS`). Rows of fewer than `MIN_ROW_ELEMENTS`
+    contiguous results are joined. (1, 1) leaves the reduction as it is, as for fewer than `MIN_SPLIT_ELEMENTS` elements.
     """
     result_count = prod(layout.shape[:result_ndim])
     if layout.size < MIN_SPLIT_ELEMENTS:

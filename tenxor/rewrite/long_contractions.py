@@ -49,9 +49,10 @@ def _has_shared_elements(side: Layout, result_ndim: int) -> bool:
 
 
 def _append_sum(new_nodes: list[Node], reduction: Reduction, products: Node, result_ndim: int) -> Node:
-    """Append the sum of `products` over every axis except the first `result_ndim`, in parts if the steps are many. Return the last node.
+    """Append nodes to `new_nodes` for the sum of `products` over every axis except the first `result_ndim`. Return the last node.
 
-    `reduction` is the sum, and `products` a node of products.
+    From `2 * PART_STEPS` steps on, the sum is divided into parts of about `PART_STEPS` steps, whose results are then added. `reduction` is
+    the sum, and `products` a node of products.
     """
     steps = prod(products.shape[result_ndim:])
     if steps < 2 * PART_STEPS:

@@ -24,7 +24,9 @@ PassResult = tuple[Sequence[Node], dict[Node, Node]]
 
 
 def _apply_first_match(node: Node) -> list[Node] | None:
-    """Apply the rules for single reductions to a node, and return the new nodes of the first match, or None."""
+    """Return the new nodes of the first rule for single reductions that matches `node`, sources first, with the replacement last; else
+    None.
+    """
     from .argextrema import split_argextremum
     from .convolution_weights import copy_convolution_weights
     from .large_reductions import split_reduction

@@ -110,7 +110,11 @@ class _Clusters:
         return cluster
 
     def make_pieces(self, node: Node) -> list[Node] | None:
-        """Return the nodes to compute a node piece by piece, with the replacement last; None if the node is not split."""
+        """Return the nodes to compute `node` piece by piece: an empty node, and for each piece its computation and its store into the
+        result.
+
+        The nodes are listed sources first, with the replacement of `node` last. Return None if the node is not split.
+        """
         if node not in self.piece_ranges:
             return None
         (boxes, excluded), layout, flat_layout = self.piece_ranges[node], Layout.contiguous(node.shape), Layout.contiguous((node.size,))
@@ -127,10 +131,11 @@ class _Clusters:
 
 
 def _choose_piece_ranges(shape: tuple[int, ...], nodes: Iterable[Node]) -> PieceRanges | None:
-    """Return the pieces within which the tables of the nodes have constant steps, as ranges along each axis of `shape`.
+    """Return the pieces within which the tables of the nodes have constant steps: for each axis of `shape`, the begin and end of each
+    range.
 
-    `nodes` have this shape. Return None if the last axis is not split, or if pieces are too many or too small. Earlier axes whose tables
-    break too often are not split.
+    A piece is one range of each axis. `nodes` have the shape `shape`. Return None if the last axis is not split, for more than `MAX_PIECES`
+    pieces, and for pieces of fewer than `MIN_PIECE_ELEMENTS` elements on average. An axis whose tables break more often is not split.
     """
     bounds = [{0, n} for n in shape]
     for layout in [layout for node in nodes for layout in node.layouts if layout is not None and layout.base is None]:

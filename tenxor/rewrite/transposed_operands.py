@@ -45,9 +45,11 @@ def copy_shared_operands(new_nodes: list[Node], source: Node, layout: Layout, re
 
 
 def _needs_transposed_copy(layout: Layout, result_ndim: int) -> bool:
-    """Return whether many results read the same elements, with a larger stride between neighbouring results than inside a result.
+    """Return whether `MIN_SHARED_READS` or more results share each element read through `layout`, while neighbouring results are further
+    apart than terms of a result.
 
-    The first `result_ndim` axes of `layout` are axes of results, and the rest is reduced.
+    The first `result_ndim` axes of `layout` are axes of results, and the rest is reduced. View chains, tables, and at most
+    `MAX_SCALAR_RESULTS` neighbouring results give False.
     """
     if layout.base is not None or layout.tables is not None or not result_ndim or layout.shape[result_ndim - 1] <= MAX_SCALAR_RESULTS:
         return False

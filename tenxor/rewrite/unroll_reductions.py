@@ -73,9 +73,10 @@ def unroll_reduction(node: Node) -> list[Node] | None:
 
 
 def _append_first_position(new_nodes: list[Node], terms: list[Term], extremum: Term) -> Term:
-    """Append the position of the first of `terms` equal to `extremum`, or NaN: the number of terms before. Return the position.
+    """Append nodes to `new_nodes` for the position of the first of `terms` equal to `extremum`, or NaN: the number of terms before.
 
-    The count is an integer as wide as the elements. With a NaN among the elements, the extremum is NaN.
+    Terms and `extremum` are pairs of a node and a layout. Return the last node, integers as wide as the elements, and a layout. With a NaN
+    among the elements, the extremum is NaN.
     """
     position_dtype = _INTEGER_OF_BYTES[terms[0][0].dtype.compute_dtype.itemsize]
     miss_flags: list[Term] = []
@@ -89,7 +90,10 @@ def _append_first_position(new_nodes: list[Node], terms: list[Term], extremum: T
 
 
 def differs_from_extremum(new_nodes: list[Node], term: Term, extremum: Term) -> Term:
-    """Append the test whether `term` is neither equal to `extremum` nor NaN, element by element, and return the test."""
+    """Append nodes to `new_nodes` for the test whether `term` is neither equal to `extremum` nor NaN, element by element.
+
+    Both are pairs of a node and a layout, of equal shape. Return the last node, of booleans, and a contiguous layout.
+    """
     differs = append_elementwise(new_nodes, OPS["not_equal"], boolean, term, extremum)
     if not term[0].dtype.is_float:
         return differs
@@ -128,9 +132,11 @@ def has_overlapping_windows(layout: Layout, result_ndim: int) -> bool:
 
 
 def _count_row_elements(layout: Layout, result_ndim: int, reduction: Reduction) -> int:
-    """Return the number of contiguous elements reduced for a result, if the elements are few and the rows many; otherwise 0.
+    """Return the number of contiguous elements reduced for a result, if there are few; otherwise 0.
 
-    `reduction` runs over the axes of `layout` after the first `result_ndim`.
+    Few are up to `MAX_SHORT_ROW_ELEMENTS`, or `MAX_UNROLLED_EXTREMA` for an ordered `reduction`. All rows together must have
+    `MIN_TOTAL_ELEMENTS`, or `MIN_ARGEXTREMUM_SIZE` for argmax and argmin. `reduction` runs over the axes of `layout` after the first
+    `result_ndim`.
     """
     max_row_size = MAX_UNROLLED_EXTREMA if reduction.ordered else MAX_SHORT_ROW_ELEMENTS
     if (
@@ -156,9 +162,10 @@ def _split_terms(layout: Layout, result_ndim: int) -> list[Layout]:
 
 
 def _append_products(new_nodes: list[Node], products: Node, sides: tuple[Layout, ...], result_ndim: int) -> list[tuple[Node, Layout]]:
-    """Append the product of each term of the node `products`, read through the layouts `sides` of both factors. Return the terms.
+    """Append a product node to `new_nodes` for each term of the node `products`, read through the layouts `sides` of both factors.
 
-    `new_nodes` must be empty before. The axes after the first `result_ndim` give the terms.
+    Return the new nodes, each with a contiguous layout. `new_nodes` must be empty before. The axes after the first `result_ndim` give the
+    terms.
     """
     for term_layouts in zip(*[_split_terms(side, result_ndim) for side in sides], strict=True):
         new_nodes.append(Node.of(_MULTIPLY, term_layouts[0].shape, products.dtype, products.sources, term_layouts))

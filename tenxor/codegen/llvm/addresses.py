@@ -32,7 +32,10 @@ def find_lane_term(address: Address, lanes: Lanes | None) -> Term | None:
 
 
 def is_lane_varying(em: Emitter, term: Term, indices: IndexExprs) -> bool:
-    """Return whether the index of a term is an index expression, an item of `indices`, with different values in different lanes."""
+    """Return whether the index of `term` is an index expression, an item of `indices`, with different values in different lanes.
+
+    The result is False if the index is the index of a loop, even of the loop along the lanes.
+    """
     return term.axis < 0 and em.value(indices[~term.axis])[0].lanes > 0
 
 
@@ -42,7 +45,7 @@ def load_operand_address(em: Emitter, operand: int) -> Value:
 
 
 def pointer_to(em: Emitter, operand: int) -> Value:
-    """Emit the pointer to the first element of the operand number `operand`."""
+    """Emit the pointer to the first element of the operand number `operand` at the function's entry; later calls return the same value."""
     address = load_operand_address(em, operand)
     return em.emit_once(
         0, ("operand", operand), lambda: address.cast("inttoptr", pointer(em.target.address_space.llvm_number), f"p{operand}")
@@ -50,7 +53,7 @@ def pointer_to(em: Emitter, operand: int) -> Value:
 
 
 def pointer_to_table(em: Emitter, table: int) -> Value:
-    """Emit the pointer to the first entry of the offset table number `table`."""
+    """Emit the pointer to the first entry of the offset table number `table` at the function's entry; later calls return the same value."""
     address = em.argument(len(em.kernel.operands) + table, f"ta{table}")
     return em.emit_once(0, ("table", table), lambda: address.cast("inttoptr", pointer(em.target.address_space.llvm_number), f"t{table}"))
 
@@ -72,14 +75,18 @@ def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
 
 
 def _depth_of_term(em: Emitter, term: Term, indices: IndexExprs) -> int:
-    """Return the depth in `em.scopes` of the innermost scope that the index of a term depends on."""
+    """Return the depth in `em.scopes` of the innermost scope that the index of a term depends on; 0 is the function itself.
+
+    A term with the negative axis `~k` takes the index from the index expression `indices[k]`.
+    """
     return em.depth_of_axis(term.axis) if term.axis >= 0 else em.depth_of(indices[~term.axis])
 
 
 def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indices: IndexExprs = ()) -> Value:
-    """Emit the sum, in elements, of the offset of `address` and of `terms`, terms of the address with scalar indices.
+    """Emit the sum, in elements, of the offset of `address` and of `terms`, terms of the address without lanes.
 
-    Each term is added in the outermost scope that knows its index.
+    Each term is added in the outermost scope with a known index. A term with the negative axis `~k` takes the index from the index
+    expression `indices[k]`. Return a 64-bit scalar.
     """
     sorted_terms = sorted(terms, key=lambda t: _depth_of_term(em, t, indices))
     total = None if address.offset is None else em.size_parameter(address.offset)
@@ -105,10 +112,11 @@ def emit_term_offset(em: Emitter, term: Term, index: Value) -> Value:
 
 
 def locate_row(em: Emitter, address: Address, term: Term, pointer: Value, element: Type, indices: IndexExprs = ()) -> tuple[Value, Value]:
-    """Emit the pointer to the start of a row: the elements along the axis of `term`, the term of the lanes.
+    """Emit the pointer to the start of a row: the elements along the axis of `term`, the term of `address` for the lanes.
 
-    `pointer` points to the operand, whose elements have the type `element`. Return the pointer to the row's element 0, and the index in the
-    row of the first lane, not yet multiplied by the step of `term`.
+    `pointer` points to the operand, whose elements have the type `element`. Terms with negative axes take their index from the index
+    expressions `indices`. Return the pointer to the row's element 0, and the index in the row of the first lane, not yet multiplied by the
+    step of `term`.
     """
     fixed_terms = [t for t in address.terms if t is not term]
     index = em.index(term.axis)
@@ -135,7 +143,11 @@ def emit_position_value(em: Emitter, e: Position) -> ValueVectors:
 
 
 def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> ValueVectors:
-    """Emit an address as the number of elements behind the operand's pointer: a scalar, or vectors with a number for each lane."""
+    """Emit an address as the number of elements behind the operand's pointer.
+
+    Return a list with a scalar if the number is the same for every lane, or vectors with a number for each lane of the step. Terms with
+    negative axes take their index from the index expressions `indices`. The views of a view chain are followed to the last one.
+    """
     term = find_lane_term(address, em.lanes)
     gathered_terms = [t for t in address.terms if is_lane_varying(em, t, indices)]
     scalar = sum_scalar_terms(em, address, [t for t in address.terms if t is not term and t not in gathered_terms], indices)
@@ -152,7 +164,7 @@ def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> V
 
 
 def _emit_lane_offsets(em: Emitter, term: Term) -> ValueVectors:
-    """Emit vectors with the summand of `term`, the term for the axis of the lanes, in each lane, in elements."""
+    """Emit what `term`, the term for the axis of the lanes, adds to the address in each lane, in elements. Return the vectors of a step."""
     lanes = em.lanes
     assert lanes is not None
     index = em.index(lanes.axis)
@@ -163,13 +175,13 @@ def _emit_lane_offsets(em: Emitter, term: Term) -> ValueVectors:
 
 
 def _count_from(em: Emitter, lanes: Lanes, start: Value) -> ValueVectors:
-    """Emit the vectors of a step with `start` in the first lane, and 1 more in each next lane."""
+    """Emit `lanes.unroll` vectors of `lanes.width` lanes, counting up: `start` in the first lane, and 1 more in each next lane."""
     lowest = start.splat(lanes.width) + em.builder.iota(start.type, lanes.width)
     return [lowest + u * lanes.width if u else lowest for u in range(lanes.unroll)]
 
 
 def _emit_term_offsets(em: Emitter, term: Term, indices: ValueVectors) -> ValueVectors:
-    """Emit vectors with the summands of a term at vectors of `indices`, in elements."""
+    """Emit what `term` adds to the address for each index in the vectors `indices`, in elements. Return as many vectors."""
     if term.step_kind == "table":
         table = pointer_to_table(em, term.value)
         return [gather_elements(em, table, i, I64) for i in indices]

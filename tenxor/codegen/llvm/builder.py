@@ -178,11 +178,11 @@ class Value:
         return self.cast("sitofp", DOUBLE if self.type.scalar.bits == 64 else FLOAT)
 
     def to_double(self) -> Value:
-        """Emit singles as doubles."""
+        """Emit the conversion of float32 to float64, in every lane."""
         return self.cast("fpext", DOUBLE)
 
     def to_single(self) -> Value:
-        """Emit the singles nearest to doubles."""
+        """Emit the conversion of float64 to float32, rounded to nearest, in every lane."""
         return self.cast("fptrunc", FLOAT)
 
     # Lanes

@@ -81,8 +81,9 @@ class CodeImage(NamedTuple):
 
 
 def load_image(content: bytes) -> LinkedCode | None:
-    """Return the functions of a serialised image, ready to run; None if `content` is of another kind, or if the image cannot run here.
+    """Return the functions of a serialised image, ready to run.
 
-    A damaged image may raise an error.
+    Return None if `content` does not begin with `IMAGE_MAGIC`, or if the image cannot run in this process (`CodeImage.load`). A damaged
+    image may raise an error.
     """
     return CodeImage.deserialize(content).load() if content.startswith(IMAGE_MAGIC) else None

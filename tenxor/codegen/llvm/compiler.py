@@ -83,12 +83,17 @@ class Compiler:
 
     @property
     def full_target(self) -> Target:
-        """The target, with LLVM's name for the processor in place of `NATIVE_CPU`; only then, the first access may ask LLVM."""
+        """The target, with LLVM's name for the processor in place of `NATIVE_CPU`, for which the first access may ask LLVM. A target with a
+        processor's name is given unchanged.
+        """
         return self.target._replace(processor=get_host_info().processor) if self.target.processor.cpu == NATIVE_CPU else self.target
 
     @lazy_attribute
     def identity(self) -> str:
-        """A text with the target and the versions, on which machine code depends beside the kernel and the sources of the emitter."""
+        """A text with the target, and the versions of LLVM, llvmlite and this package.
+
+        Machine code depends on these, on the kernel, and on the sources of the emitter. The text is a part of the key in the disk cache.
+        """
         return get_host_info().make_identity(self.full_target)
 
     @lazy_attribute
@@ -165,7 +170,10 @@ class Compiler:
         return stored
 
     def load_parallel_for(self) -> Any:
-        """Return the functions that share loops between threads (`parallel_for.py`); None on a system without the necessary semaphores."""
+        """Return the code of the functions for sharing loops between threads (`parallel_for.FUNCTION_NAMES`), loaded at the first call.
+
+        Return None if the code cannot be linked in this process: the system lacks the semaphores called by the functions.
+        """
         if self._parallel_for_code is None:
             from . import parallel_for
 
@@ -235,7 +243,8 @@ class Compiler:
         return self._find_stored(kernel_disk_cache.hash_text(text), symbols)
 
     def _find_stored(self, text_hash: str, symbols: tuple[str, ...], *, ask_llvm: bool = False) -> tuple[LinkedCode, str] | None:
-        """Return the code with the functions `symbols` under a hash, and its origin, "shipped" or "disk"; None if no code is stored.
+        """Return the code with the functions `symbols` under the hash `text_hash`, and its origin, "shipped" or "disk"; None if no code is
+        stored.
 
         The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
         caller that is going to compile anyway (`ask_llvm`).
@@ -250,7 +259,9 @@ class Compiler:
         return None if library is None else (library, "disk")
 
     def _make_disk_key(self, text_hash: str) -> str | None:
-        """Return the file name of code in the disk cache; None if the sources of the emitter could not be read."""
+        """Return the file name in the disk cache of the code with the hash `text_hash`; None if the sources of the emitter could not be
+        read.
+        """
         emitter_hash = get_emitter_hash()
         return kernel_disk_cache.make_key_from_hash(text_hash, self.identity, emitter_hash) if emitter_hash else None
 
@@ -264,15 +275,15 @@ class Compiler:
         return kernel_disk_cache.make_key_from_hash(kernel_disk_cache.hash_text(text), machine, planner_hashes) if planner_hashes else None
 
     def _compile_object(self, llvm_ir: str) -> bytes:
-        """Return the content of the object file of an LLVM module, given as text."""
+        """Return the content of the object file of `llvm_ir`, the text of an LLVM module."""
         from .llvmlite_binding import compile_object
 
         return compile_object(llvm_ir, self.target_machine)
 
     def _compile(self, llvm_ir: str, symbols: tuple[str, ...]) -> bytes:
-        """Return the code of an LLVM module, given as text: a serialised code image with the functions `symbols`.
+        """Return the machine code of `llvm_ir`, the text of an LLVM module: a serialised code image with the functions `symbols`.
 
-        The code is an object file instead if LLVM has to link it.
+        The result is the object file instead if LLVM has to link it (`link_object` gives None).
         """
         from .elf_linker import link_object
 

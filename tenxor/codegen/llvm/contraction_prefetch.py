@@ -17,10 +17,11 @@ EmitPrefetch = Callable[[Value], None]
 
 
 def make_row_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, rows: int) -> EmitPrefetch:
-    """Return a function that takes the number of a step, and emits the prefetch of a part of the rows of the next contraction.
+    """Return a function that takes the number of a step (an int64 value), and emits the prefetch of a part of the rows of the next
+    contraction.
 
-    The next contraction is at the next index of `axis`. Over all steps, the prefetches cover `rows` rows of `side` from `index` on, if rows
-    follow one another in memory.
+    The next contraction of a batch has the next index of `axis`. Over all steps, the prefetches cover `rows` rows of `side` from row number
+    `index` on, if rows follow one another in memory. Operands shared by the whole batch are not prefetched.
     """
     line = em.target.caches.line_bytes
 
@@ -33,9 +34,11 @@ def make_row_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, rows
 
 
 def make_column_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, columns: int) -> EmitPrefetch:
-    """Return a function that takes the number of a step, and emits a prefetch of columns of the next contraction at the same step.
+    """Return a function that takes the number of a step (an int64 value), and emits a prefetch of columns of the next contraction at this
+    step.
 
-    The next contraction is at the next index of `axis`. A prefetch covers `columns` columns of `side` from `index` on.
+    The next contraction of a batch has the next index of `axis`. A prefetch covers `columns` columns of `side` from column number `index`
+    on. Operands shared by the whole batch are not prefetched.
     """
 
     def prefetch_load(e: Load, start: Value, k: Value) -> None:
@@ -50,8 +53,8 @@ def _make_prefetcher(
 ) -> EmitPrefetch:
     """Return a function that takes the number of a step, and calls `prefetch_load(load, start, step)` for each value of `side`.
 
-    Values without a stride along `axis` are left out. `start` points to the element at `index` and the first step, at the next index of
-    `axis`.
+    Each value must be a `Load`. Loads without a stride along `axis` are left out: they are the same in all contractions, or read by a
+    table. `start` points to the element at row or column number `index` and the first step, in the contraction at the next index of `axis`.
     """
     starts: dict[Load, Value] = {}
     for e in side.side.values:

@@ -43,9 +43,10 @@ class CpuLevel(NamedTuple):
     target: Target
 
     def can_serve(self, host: Target) -> bool:
-        """Return whether code for the plain machine is what would be compiled for `host`, except for the order of instructions.
+        """Return whether code for the plain machine `self.target` is as good as code compiled for `host`: only the order of instructions
+        may differ.
 
-        So the two must agree in everything that the emitter asks of a target.
+        So both must agree in every property used by the emitter, from vector sizes to cache lines and blocks.
         """
         plain = self.target
         host_facts = host.caches.line_bytes, host.blocks.block_rows, host.blocks.panels_per_pack, host.streams.min_vector_bytes

@@ -20,7 +20,8 @@ _IN_REGISTERS = {d: I1 if d is boolean else _FLOATS_IN_MEMORY[d.compute_dtype] i
 
 
 def memory_type(dtype: DType) -> Type:
-    """Return the type of an element in memory, an array of both parts for a complex dtype.
+    """Return the LLVM type of an element of `dtype` in memory: a byte for a bool, 16 bits for a bfloat16, an array of both parts for a
+    complex dtype.
 
     Raise LookupError for a dtype outside of `dtypes.ALL_DTYPES`.
     """
@@ -28,12 +29,18 @@ def memory_type(dtype: DType) -> Type:
 
 
 def register_type(dtype: DType) -> Type:
-    """Return the type of an element in a register; raise LookupError for a complex dtype, or outside of `dtypes.ALL_DTYPES`."""
+    """Return the LLVM type of an element of `dtype` in a register: one bit for a bool, and a float32 for a float16 or bfloat16.
+
+    Raise LookupError for a complex dtype, or outside of `dtypes.ALL_DTYPES`.
+    """
     return _IN_REGISTERS[dtype]
 
 
 def make_constant(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> Value:
-    """Return the constant `number` of a real dtype in register form: in every lane of a vector of `lanes` lanes, or as a scalar for 0."""
+    """Return the constant `number` of a real dtype, with the type for registers (`register_type`).
+
+    The constant is in every lane of a vector of `lanes` lanes, or a scalar if `lanes` is 0.
+    """
     assert not isinstance(number, complex)
     return b.constant(vector(register_type(dtype), lanes), number)
 
@@ -42,7 +49,7 @@ def make_constant(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> V
 
 
 def from_memory(dtype: DType, raw: Value) -> Value:
-    """Emit the register form of the loaded element `raw` of a real `dtype`."""
+    """Emit the register form of `raw`, a loaded element or vector of a real `dtype`: bits for bools, float32 for float16 and bfloat16."""
     if dtype is boolean:
         return raw.differs(0)
     if dtype is float16:
@@ -53,7 +60,9 @@ def from_memory(dtype: DType, raw: Value) -> Value:
 
 
 def to_memory(dtype: DType, value: Value) -> Value:
-    """Emit the memory form of `value`, an element of a real `dtype` in register form."""
+    """Emit the memory form of `value`, an element or vector of a real `dtype` in register form, to be stored: the opposite of
+    `from_memory`.
+    """
     if dtype is boolean:
         return value.cast("zext", I8)
     if dtype is float16:
@@ -64,32 +73,41 @@ def to_memory(dtype: DType, value: Value) -> Value:
 
 
 def _widen_half(half: Value) -> Value:
-    """Emit the register form of `half`, a float16 in memory form, by an instruction of the processor if possible."""
+    """Emit the float32 equal to `half`, a float16 as loaded from memory.
+
+    This takes an instruction of the processor if possible, or integer operations.
+    """
     if float16_conversions.lacks_conversions(half.builder.module.target):
         return float16_conversions.widen_float16(half.cast("bitcast", I16))
     return half.cast("fpext", FLOAT)
 
 
 def _narrow_to_half(value: Value) -> Value:
-    """Emit `value`, a float32, rounded to float16, in memory form."""
+    """Emit `value`, a float32, rounded to float16, in the form for memory."""
     if float16_conversions.lacks_conversions(value.builder.module.target):
         return float16_conversions.narrow_to_float16(value).cast("bitcast", HALF)
     return value.cast("fptrunc", HALF)
 
 
 def load(pointer: Value, dtype: DType, lanes: int = 0) -> Value:
-    """Emit the load of an element of a real `dtype`, or of `lanes` contiguous elements if `lanes` is not 0; return the register form."""
+    """Emit the load of an element of a real `dtype`, or of `lanes` contiguous elements if `lanes` is not 0.
+
+    Return the register form: bits for bools, and float32 for float16 and bfloat16.
+    """
     return from_memory(dtype, pointer.load(vector(memory_type(dtype), lanes)))
 
 
 def load_masked(pointer: Value, kind: Type, mask: Value, passthrough: Value | None = None) -> Value:
-    """Emit the load of a vector of type `kind` in the lanes of a mask; the other lanes are those of `passthrough`, or 0 for None."""
+    """Emit the load of a vector of type `kind` from `pointer`, in the lanes of the bool vector `mask` alone.
+
+    The other lanes are those of `passthrough`, or 0 for None. Their memory is not read.
+    """
     idle_lanes = pointer.builder.zeros(kind) if passthrough is None else passthrough
     return intrinsic("masked.load", pointer, mask, idle_lanes, result=kind, suffix=f"{kind.mangled}.p0")
 
 
 def store_masked(x: Value, pointer: Value, mask: Value) -> None:
-    """Emit the store of the vector `x` in the lanes of `mask`."""
+    """Emit the store of the vector `x` to `pointer`, in the lanes of the bool vector `mask` alone."""
     intrinsic("masked.store", x, pointer, mask, result=VOID, suffix=f"{x.type.mangled}.p0")
 
 
@@ -108,7 +126,9 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 
 
 def round_to_dtype(dtype: DType, value: Value) -> Value:
-    """Emit a float rounded to a narrow dtype, still in a float register. For a wide dtype, or no float, return `value` unchanged."""
+    """Emit `value`, a float32, rounded to the float16 or bfloat16 `dtype`, still as a float32. For any other dtype, return `value`
+    unchanged.
+    """
     if dtype is float16:
         return _widen_half(_narrow_to_half(value))
     if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
@@ -121,11 +141,11 @@ def round_to_dtype(dtype: DType, value: Value) -> Value:
 
 
 def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: bool = False) -> Value:
-    """Emit the cast of a value in register form from the real dtype `source` to the real dtype `target`.
+    """Emit the cast of `value` from the real dtype `source` to the real dtype `target`. Argument and result are in register form
+    (`from_memory`).
 
-    Integers wrap; floats to integers truncate and saturate, and NaN gives 0. Numbers other than 0 become True.
-
-    With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
+    Integers wrap; floats to integers truncate and saturate, and NaN gives 0. Conversions to floats round once. Numbers other than 0 become
+    True. With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
     """
     if source is target:
         return value
@@ -144,7 +164,10 @@ def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: b
 
 
 def _float_to_int(value: Value, target: DType) -> Value:
-    """Emit a float truncated to the integer dtype `target`, saturated. LLVM's own saturating conversion takes vectors apart on x86."""
+    """Emit the floats `value` truncated to the integer dtype `target`, limited to its range, and 0 for NaN.
+
+    LLVM's own saturating conversion takes vectors apart on x86.
+    """
     low, beyond = int(target.lowest), int(target.highest) + 1  # both are floats, exactly
     is_inside = value.compare("oge", float(low)) & value.compare("olt", float(beyond))
     truncated = select(is_inside, value, 0.0).cast("fptosi" if target.kind == "int" else "fptoui", register_type(target))

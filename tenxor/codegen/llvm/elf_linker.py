@@ -142,7 +142,11 @@ class _Linker:
         )
 
     def _place_region(self, region: int, begin: int) -> int:
-        """Choose the offsets of the sections of `region` (`_region_of`), from `begin` on, and return the end of the last one."""
+        """Choose the offsets in the image of the sections of part `region` (0 to 2, see `_region_of`), from `begin` on.
+
+        Put them into `self.offsets`, by section number, and return the end of the last section, or `begin` without sections. Empty
+        sections, and sections without memory at run time, get no offset.
+        """
         for k, section in enumerate(self.sections):
             if section.flags & _IN_MEMORY and section.size and _region_of(section) == region:
                 begin += -begin % max(section.alignment, 1)
@@ -150,7 +154,11 @@ class _Linker:
         return begin
 
     def _relocate(self, table: _Section) -> None:
-        """Apply the relocations of `table`, all of the section `table.info`: write distances, and note the positions of addresses."""
+        """Apply the relocations of the section `table` to the section number `table.info`.
+
+        Distances within the image are written into `content`. Positions of addresses are noted in `pointers` and `externals`. Raise
+        `_Unsupported` for a relocation of another type, or a symbol neither in the image nor a C function.
+        """
         section_offset, names = self.offsets[table.info], self.sections[table.link]
         for offset, kind, number, addend in self._iterate_relocations(table):
             symbol, position = self._read_symbol(names, number), section_offset + offset
@@ -204,7 +212,10 @@ class _Linker:
             self.pointers.append(position)
 
     def _read_symbol(self, table: _Section, number: int) -> _Symbol | None:
-        """Return symbol `number` of the symbol table `table`; None for a symbol outside of the image, other than a C function."""
+        """Return symbol `number` of the symbol table `table`.
+
+        An undefined symbol with a name is a C function of the process. Return None for another symbol outside of the image.
+        """
         name_offset, section, value = self._unpack_symbol(table, number)
         name = self._read_text(self.sections[table.link], name_offset)
         if section == _UNDEFINED:

@@ -96,15 +96,19 @@ class _ContractionEmitter:
                     side.pack(*em.loop_range(side.axis))
 
     def count_steps(self, outer: int) -> Value:
-        """Emit the number of steps at each index of the first `outer` summed axes; K, the number of the whole sum, if `outer` is 0."""
+        """Emit the product of the extents of the summed axes, without the first `outer` axes, as a 64-bit integer.
+
+        For `outer` = 0 this is K, the number of steps of the whole sum; for 1 the number of steps at each index of the first summed axis.
+        """
         extents = [self.em.extent(axis) for axis in self.statement.summed_axes[outer:]]
         with self.em.in_scope(0):
             return reduce(mul, extents) if extents else self.em.builder.constant(I64, 1)
 
     def allocate_scratch(self) -> list[Value]:
-        """Emit four pointers: to the waiting states, the left panels, the right panels, and the tables of the offsets of steps.
+        """Emit four pointers: to the waiting states, the left panels, the right panels, and the tables of the offsets of steps. Return them
+        in this order.
 
-        The memory is this thread's scratch memory, or the stack if only states are needed.
+        The memory is this thread's scratch memory. If states alone are needed, the stack is used, and the four pointers are equal.
         """
         em, s = self.em, self.statement
         state_bytes = 0 if self.in_one_pass else sum(d.itemsize for d in self.accumulator.state_dtypes)
@@ -163,7 +167,10 @@ class _ContractionEmitter:
         self.emit_blocks(s.right.axis, *columns, em.size_parameter(s.right.block), emit_column_block)
 
     def emit_blocks(self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]) -> None:
-        """Emit the code of `body(first, end)` for blocks of `step` indices of an axis, or fewer at the end, from `begin` to `end`."""
+        """Emit a loop from `begin` to `end` over blocks of `step` indices of the axis number `axis`; the last block may have fewer.
+
+        `body(first, end)` emits the code for a block, given the first index of the block and the index behind the last.
+        """
         em = self.em
 
         def emit_block(first: Value) -> Value:
@@ -180,7 +187,10 @@ class _ContractionEmitter:
         self.em.only_if(self.em.load_stop_flag().equals(0), make)
 
     def emit_block(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit a block of rows with a block of columns: panel by panel, the steps and then the epilogue."""
+        """Emit the contraction for a block of rows with a block of columns: for each panel of columns, the steps and then the epilogue.
+
+        `rows` and `columns` are each a begin and an end, as 64-bit values.
+        """
         s, zero, (block_begin, block_end) = self.statement, self.em.builder.constant(I64, 0), columns
 
         def emit_stoppable_panel(left: Value, right: Value) -> None:
@@ -204,9 +214,10 @@ class _ContractionEmitter:
         self.emit_blocks(s.right.axis, block_begin, block_end, self.tile_width, emit_stoppable_panel)
 
     def emit_steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit a block of rows with a block of columns; the loop over steps is outside the loop over panels.
+        """Emit a block of rows with a block of columns, with the loop over steps outside of the loop over panels: for `s.has_step_blocks`.
 
-        A stretch of steps is packed at a time. Within a stretch, some hundred steps are done for every panel before the next steps.
+        `rows` and `columns` are each a begin and an end, as 64-bit values. A stretch of steps is packed at a time. Within a stretch,
+        `STEPS_PER_CHUNK` steps are done for every panel before the next steps.
         """
         em, s, zero, (block_begin, block_end) = self.em, self.statement, self.em.builder.constant(I64, 0), columns
         outer = s.summed_axes[0]
@@ -246,9 +257,10 @@ class _ContractionEmitter:
         return self.em.size_parameter(self.statement.left.block) + self.tile_height
 
     def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
-        """Emit the begin and the end of the rows to compute for a panel of columns that ends before `right`.
+        """Emit and return the begin and the end of the rows to compute for a panel of columns that ends before column `right`.
 
-        `rows` are the rows of the block. If run time finds the results symmetric, only the rows before `right` are computed.
+        `rows` are the begin and the end of the block, which are returned. But if the results turn out symmetric at run time, the end is
+        `right` if that is less.
         """
         if self.is_symmetric is None:
             return rows
@@ -256,16 +268,20 @@ class _ContractionEmitter:
         return rows[0], select(self.is_symmetric, select_smaller(rows[1], right), rows[1])
 
     def emit_mirror(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit the copy of a block's results in the panel `columns` to the other side of the diagonal, to run if results are symmetric."""
+        """Emit the copy of a block's results in the panel `columns` to the other side of the diagonal, to run if results are symmetric.
+
+        `rows` and `columns` are each a begin and an end. Emit nothing if results are never symmetric (`self.is_symmetric` is None).
+        """
         if self.is_symmetric is not None:
             self.em.continue_innermost()
             upper_rows = self.rows_to_compute(rows, columns[1])
             self.em.only_if(self.is_symmetric, lambda: symmetric_results.emit_mirror_copy(self.em, self.statement, upper_rows, columns))
 
     def emit_tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Emit the steps `steps` of the tiles in a panel of columns, with a short epilogue; the last rows take a lower tile.
+        """Emit some steps of every tile in a panel of columns, and the epilogue after the last step if it is short.
 
-        `columns` are the first column of the block, and the begin and the end of the panel.
+        `rows` are the begin and the end of the block's rows, and `steps` of the steps. `columns` are the first column of the block, and the
+        begin and the end of the panel. The last rows take a tile of fewer rows.
         """
         em, (block_begin, left, right) = self.em, columns
         rows = top, bottom = self.rows_to_compute(rows, right)
@@ -297,9 +313,9 @@ class _ContractionEmitter:
             em.continue_innermost()
 
     def state_pointer(self, part_number: int, top: Value, row: Value) -> Value:
-        """Emit the pointer to component `part_number` of the waiting states of row `row` in the present panel, at the first column.
+        """Emit the pointer to the states of row `row` in the present panel, which wait in memory for more steps, at the first column.
 
-        The block begins at row `top`.
+        A state has several components: the pointer is to component `part_number`. The block begins at row `top`.
         """
         size = self.accumulator.state_dtypes[part_number].itemsize
         bytes_before = self.tile_width * sum(d.itemsize for d in self.accumulator.state_dtypes[:part_number])
@@ -309,7 +325,10 @@ class _ContractionEmitter:
         return start.at((row - top) * (self.tile_width * size), I8)
 
     def emit_epilogue(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit the epilogue for a block of rows in a panel of columns, row by row, from the waiting states."""
+        """Emit the epilogue for rows in a panel of columns, row by row. The final states of the results are read from memory.
+
+        `rows` and `columns` are each a begin and an end, as 64-bit values.
+        """
         em, s = self.em, self.statement
         em.axis_ranges[s.left.axis] = AxisRange(*rows, 0)
         em.axis_ranges[s.right.axis] = AxisRange(*columns, self.tile_width)
@@ -372,7 +391,9 @@ class _Tile:
         self.block_top, self.block_bottom = rows
 
     def emit(self) -> None:
-        """Emit the steps of the tile, and then the epilogue or the store of the states."""
+        """Emit the steps of the tile. Then emit the epilogue, or the store of the states, which wait in memory for more steps or a long
+        epilogue.
+        """
         em, s, results = self.em, self.statement, self.mr * self.nr
         em.lanes = Lanes(s.right.axis, self.width, self.nr)
         accumulator = self.contraction.accumulator
@@ -469,14 +490,16 @@ class _Tile:
                 write.emit()
 
     def state_pointers(self) -> list[Value]:
-        """Emit pointers to the waiting states of the tile's first row: a pointer for each component of the state."""
+        """Emit pointers to the states of the tile's first row, which wait in memory: a pointer for each component of the state."""
         return [
             self.contraction.state_pointer(k, self.block_top, self.first_row)
             for k, _ in enumerate(self.contraction.accumulator.state_dtypes)
         ]
 
     def prefetch_states(self) -> None:
-        """Emit a prefetch of the tile's waiting states from memory; the steps take long enough for the states to arrive."""
+        """Emit a prefetch of the tile's states, which wait in memory from earlier steps; the steps take long enough for the states to
+        arrive.
+        """
         for pointer, dtype in zip(self.state_pointers(), self.contraction.accumulator.state_dtypes, strict=True):
             self.em.continue_innermost()
             prefetch(pointer, self.mr * self.contraction.tile_width * dtype.itemsize, I8, to_write=True)
@@ -495,9 +518,10 @@ class _Tile:
                     prefetch_lanes(em, e)
 
     def combine_states(self, start: list[ValueVectors]) -> list[ValueVectors]:
-        """Emit the combination of `em.states` with the states of earlier steps in memory, or with the identity `start` in the first steps.
+        """Emit the combination of `em.states` with the states of earlier steps, which wait in memory. The new states are in `em.states`.
 
-        The new states are in `em.states`. Return pointers to the earlier states: for each component, a pointer for each vector of the tile.
+        In the first steps nothing waits yet: the states are combined with the identity `start` instead. Return pointers to the waiting
+        states: for each component, a pointer for each vector of the tile.
         """
         em, accumulator = self.em, self.contraction.accumulator
         em.continue_innermost()

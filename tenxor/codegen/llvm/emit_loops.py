@@ -28,12 +28,16 @@ ITERATIONS_PER_POLL = 1 << 12  # iterations of an innermost loop between two rea
 
 
 def emit_for(em: Emitter, s: For) -> None:
-    """Emit a loop over the present part of its axis (`Emitter.loop_range`)."""
+    """Emit the loop `s`, over the range that its axis has at this place (`Emitter.loop_range`), by the function for the kind of loop."""
     _emit_range(em, s, *em.loop_range(s.axis))
 
 
 def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop from `begin` to `end`, in a suitable way: over blocks, with lanes, with iterations side by side, or plain."""
+    """Emit a loop from index `begin` up to, but without, `end`, in the way that the loop's marks tell.
+
+    The loop runs over blocks (`s.block`), with lanes (`LoopAxis.vector`), or with iterations side by side (`s.jam_factor`). A loop around
+    the lanes of a reduction gets a state in each lane. Any other loop runs plainly, one iteration at a time.
+    """
     axis = em.kernel.axes[s.axis]
     if s.block:
         _emit_blocks(em, s, begin, end)
@@ -48,7 +52,10 @@ def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop over blocks of an axis. A loop over the same axis inside runs through one block."""
+    """Emit a loop over blocks of `s.block` indices of an axis, from `begin` to `end`; the last block may have fewer.
+
+    A loop over the same axis in the body runs through the present block only.
+    """
 
     def emit_block(index: Value) -> Value:
         em.continue_innermost()
@@ -67,9 +74,10 @@ def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on; return the index where the loop stops, with less than a step left before `end`.
+    """Emit a loop in whole steps from `begin` on. Return the index where the loop stops, with less than a step left before `end`.
 
-    Sums of floats are taken in chunks.
+    A step has `step` indices: 1, or the lanes of the vectors of the step. A long sum of floats is taken in chunks: each chunk begins with
+    the identity, and the sums are added up. If the kernel is told to stop, the index returned is `end`.
     """
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
     chunk = reduction_states.choose_chunk_steps(em, s, accumulators) * step
@@ -96,9 +104,10 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on, and return the index where the loop stops.
+    """Emit a loop in whole steps of `step` indices from `begin` on, and return the index where the loop stops.
 
-    Under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop ends early, and the index is `end`.
+    Less than a step is then left before `end`; under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop
+    ends early, and the index is `end`.
     """
     if not _polls_stop_flag(em, s):
         return _emit_steps(em, s, begin, end, step)
@@ -118,9 +127,9 @@ def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _polls_stop_flag(em: Emitter, s: For) -> bool:
-    """Return whether the code of a loop reads the stop flag: in a kernel that listens, every loop but a parallel loop.
+    """Return whether the code of a loop reads the stop flag: in a kernel that listens (`Kernel.is_interruptible`), every sequential loop.
 
-    A loop other than a parallel loop may be a single long iteration of a parallel loop.
+    A sequential loop may be a single long iteration of a parallel loop.
     """
     return em.listens and not em.kernel.axes[s.axis].parallel
 
@@ -131,9 +140,9 @@ def _is_masked(em: Emitter, s: For) -> bool:
 
 
 def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on, without reading the stop flag; return the index where the loop stops.
+    """Emit a loop in whole steps of `step` indices from `begin` on, without reading the stop flag; return the index where the loop stops.
 
-    Under a mask, the last step may reach past `end`.
+    Less than a step is then left before `end`; under a mask, the last step may reach past `end`.
     """
     masked = _is_masked(em, s)
 
@@ -172,7 +181,11 @@ def _emit_inner_statement(em: Emitter, s: Statement) -> None:
 
 
 def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop with lanes along its axis: whole steps of several vectors, then single vectors, the last with a mask or by halves."""
+    """Emit a loop from index `begin` up to, but without, `end`, with lanes along its axis.
+
+    Whole steps of several vectors come first, then single vectors, the last with a mask or by halves. Reductions across the lanes get a
+    state in each lane, combined after the loop.
+    """
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
     if accumulators and em.lanes is None:
         _emit_across_lanes(em, s.axis, accumulators, lambda: _emit_with_lanes(em, s, begin, end))
@@ -208,9 +221,10 @@ def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
-    """Emit the last iterations of a loop without a mask: by whole vectors of `width` lanes, then by half a vector, a quarter, and so on.
+    """Emit the last iterations of a loop, from `begin` to `end`, without a mask.
 
-    A vector of each smaller size runs once, or not at all, as the number of the elements left requires.
+    Whole vectors of `width` lanes come first, then half a vector, a quarter, and so on, down to a single element. A vector of each smaller
+    size runs once, or not at all, as the number of the elements left requires.
     """
     em.lanes = Lanes(s.axis, width, 1)
     begin = _emit_in_chunks(em, s, begin, end, width)
@@ -231,10 +245,12 @@ def _emit_in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -
 
 
 def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Callable[[], object]) -> None:
-    """Emit the code of `run`, with a state in each lane along `axis` for the reductions `accumulators`; then combine the lanes.
+    """Emit the code of `run`, with a state in each lane along `axis` for the reductions `accumulators`; then combine the lanes to one
+    state.
 
-    The combined states are joined to those of before, in `em.states` and `em.results`. `em.lanes` must be None. The number of lanes depends
-    only on the states of these reductions. So they add in the same order, whatever the rest of the kernel computes.
+    The combined states are joined to the states of before, and put into `em.states` and `em.results`. `em.lanes` must be None; `run` is
+    called with lanes, as many as the states of the reductions allow. So reductions add in the same order, whatever the rest of the kernel
+    computes.
     """
     entered = {f: em.states[f] for f in accumulators}
     state_bytes = max(d.itemsize for f in accumulators for d in em.kernel.accumulators[f].state_dtypes)
@@ -252,9 +268,10 @@ def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Cal
 
 
 def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
-    """Emit the mask of the vector at `index`, with only the lanes before `end` active, and put it into `em.lanes`.
+    """Emit the mask of the vector at `index`, with only the lanes before `end` active, and put it into `em.lanes.mask`.
 
-    If `em.lanes.is_maybe_full`, put the number of indices left before `end` there instead of a mask.
+    The number of active lanes goes to `em.lanes.active_count`. If `em.lanes.is_maybe_full`, put only the number of indices left before
+    `end` into `em.lanes.remaining_count`, and emit no mask.
     """
     lanes = em.lanes
     assert lanes is not None

@@ -20,7 +20,11 @@ from .vector_access import store_vector
 
 
 def emit_accumulate(em: Emitter, s: Accumulate) -> None:
-    """Emit the statement `s`: the update of elements in memory by the values of every active lane, one lane after the other if need be."""
+    """Emit the statement `s`: the update of elements in memory by the values of every active lane.
+
+    Where the lanes have neighbouring elements, whatever the indices are, whole vectors are updated. Otherwise the lanes update memory one
+    after the other, since several lanes may meet at the same element.
+    """
     values = [em.value(e) for e in s.values]
     for index in s.indices:  # checked even if the address does not depend on the index
         em.value(index)
@@ -71,7 +75,10 @@ def _extract_lane(vectors: ValueVectors, u: int, lane: int) -> Value:
 
 
 def _update_element(em: Emitter, s: Accumulate, offset: Value, new_values: list[Value]) -> None:
-    """Emit the update of the element at `offset`, in elements, by `new_values`: a number, or both parts of a complex number."""
+    """Emit the update of the element at `offset`, in elements from the operand's first element, by `new_values`.
+
+    `new_values` has the scalars of `s.values`: a number, or both parts of a complex number.
+    """
     element = pointer_to(em, s.operand).at(offset, memory_type(em.kernel.operands[s.operand].dtype))
     dtypes = [e.dtype for e in s.values]
     pointers = [element.at(k, memory_type(d)) if k else element for k, d in enumerate(dtypes)]

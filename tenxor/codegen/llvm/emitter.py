@@ -86,12 +86,12 @@ class Emitter:
         return self.scopes[-1]
 
     def continue_at(self, depth: int) -> None:
-        """Continue at the end of the scope at this depth."""
+        """Move the builder to the end of the open scope at this depth, where emitted code is appended from now on."""
         self.depth = depth
         self.builder.cursor = self.scopes[depth].cursor
 
     def continue_innermost(self) -> None:
-        """Continue at the end of the innermost scope."""
+        """Move the builder to the end of the innermost open scope, where emitted code is appended from now on."""
         self.continue_at(len(self.scopes) - 1)
 
     def depth_of_axis(self, axis: int) -> int:
@@ -152,7 +152,11 @@ class Emitter:
     # Arguments and memory
 
     def argument(self, index: int, name: str) -> Value:
-        """Emit the load of the 64-bit argument number `index`, as an integer. `name` is a name for the value in the LLVM IR."""
+        """Emit the load of the 64-bit argument number `index` of the kernel, before all loops, as an integer; later calls return the same
+        value.
+
+        `name` is a name for the value in the LLVM IR.
+        """
         return self.emit_once(0, ("argument", index), lambda: self.arguments.at(index, I64).load(I64, name))
 
     def size_parameter(self, index: int) -> Value:
@@ -165,7 +169,9 @@ class Emitter:
         return self.argument(len(k.operands) + k.table_count + len(k.scalar_dtypes) + index, f"s{index}")
 
     def load_stop_flag(self) -> Value:
-        """Emit whether the kernel must stop: a volatile load of the stop flag, at this very place. The kernel must listen."""
+        """Emit whether the kernel must stop: a volatile load of the stop flag, at the builder's place, as a scalar bool. The kernel must
+        listen.
+        """
         k = self.kernel
         flag = self.arguments.at(len(k.operands) + k.table_count + len(k.scalar_dtypes) + k.size_count, I64)
         return flag.load(I64, volatile=True).differs(0)
@@ -309,7 +315,11 @@ class Emitter:
         return isinstance(e, Expr) and self.find_emitted(e) is not None
 
     def find_emitted(self, e: Expr) -> ValueVectors | None:
-        """Return the value of an expression that is a constant, a state or a result, or was emitted in an open scope; else None."""
+        """Return the value of an expression: of a constant, a state or a result, or a value emitted earlier in an open scope. Otherwise
+        return None.
+
+        Emit no code. The value is a list with a scalar, or the vectors of a step.
+        """
         if isinstance(e, Const):
             return [make_constant(self.builder, e.dtype, e.value)]
         if isinstance(e, State):

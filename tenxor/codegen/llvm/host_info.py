@@ -48,13 +48,19 @@ class HostInfo(NamedTuple):
         return Target.of_host(set(self.features.split()), self.processor)
 
     def make_identity(self, target: Target) -> str:
-        """Return a text of all that machine code for `target` depends on, beside the kernel and the sources of the emitter."""
+        """Return a text with the target, and the versions of LLVM, llvmlite and this package.
+
+        Machine code for `target` depends on these, on the kernel, and on the sources of the emitter.
+        """
         return "\n".join((target.identity, self.llvm_version, llvmlite.__version__, __version__))
 
 
 @cache
 def get_host_info() -> HostInfo:
-    """Return LLVM's description of this machine, as stored by an earlier process, or asked for and stored now."""
+    """Return LLVM's description of this machine: read from disk if stored by an earlier process, or asked of LLVM and stored now.
+
+    The answer is kept for the process.
+    """
     return HostInfo(*(read_stored_host_info() or _ask_and_store(_make_answer_key(_iter_llvm_binaries()), _ask_llvm)).split("\n"))
 
 
@@ -81,7 +87,7 @@ def get_emitter_hash() -> str | None:
 
 
 def get_planner_hashes() -> str | None:
-    """Return a text with two hashes, for the sources of the emitter and of the planner, which decide about plans.
+    """Return the hash of the emitter's sources and the hash of the planner's sources, a line each; both decide about plans.
 
     The hashes are determined once in a process. Return None if the sources could not be read at the first request.
     """
@@ -181,9 +187,10 @@ def _ask_llvm() -> str:
 
 
 def _make_answer_key(files: Iterable[str]) -> str | None:
-    """Return the name under which an answer that depends on `files`, a sequence of paths, is stored; None without a name.
+    """Return the key for storing an answer about the files with the paths `files`.
 
-    The name is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files.
+    The key is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files. Return None if a
+    fact cannot be read, as on another system than Linux; answers are then not stored.
     """
     try:
         facts = [read_text("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_file_state, files)]

@@ -67,7 +67,10 @@ class _Iteration:
         self.replaced_axis, self.axis, self.accumulators = replaced_axis, axis, accumulators
 
     def rewrite_statement(self, s: Statement) -> Statement:
-        """Return a statement with the axis and the accumulators of this iteration."""
+        """Return the statement `s` for this iteration: with the axis and the accumulators of this iteration.
+
+        `s` must be an `Init`, `Update`, `RowStore` or `Store`.
+        """
         if isinstance(s, Init):
             return Init(self.accumulators[s.accumulator])
         if isinstance(s, Update):
@@ -89,7 +92,7 @@ class _Iteration:
         return rebuild(e, self.rewrite_leaf)
 
     def rewrite_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return a leaf with the axis and the accumulators of this iteration. `args` are the operands of `e` in this iteration."""
+        """Return the expression `e` with this iteration's axis and accumulators; `args` are the operands of `e`, rewritten already."""
         if isinstance(e, Load):
             return Load(e.operand, self.rewrite_address(e.address), e.dtype, args, e.component)
         if isinstance(e, Position):

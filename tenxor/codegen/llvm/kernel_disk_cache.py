@@ -43,7 +43,9 @@ FASTPATH_SOURCES = ("fastpath",)  # the sources that decide about the code of th
 
 
 def iter_source_paths(*paths: str) -> Iterator[str]:
-    """Yield the paths of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
+    """Yield the absolute paths of sources of this package. Each of `paths`, relative to the package, is a file, or a folder with all Python
+    files below.
+    """
     for path in paths:
         if path.endswith(".py"):
             yield f"{PACKAGE_DIR}{path}"
@@ -62,7 +64,8 @@ def _python_files(folder: str) -> Iterator[str]:
 
 @cache
 def hash_sources(*paths: str) -> str:
-    """Return a hash of sources of this package: each of `paths` is a file, or a folder with all Python files below.
+    """Return a hash of sources of this package. Each of `paths`, relative to the package, is a file, or a folder with all Python files
+    below.
 
     The hash is kept for the process. Raise OSError if a source cannot be read.
     """

@@ -109,9 +109,11 @@ class LlvmBackend(HostBackend):
         offsets: list[int],
         iterations: int,
     ) -> None:
-        """Launch a sequence of kernels `iterations` times in machine code, without Python in between; see `Backend.repeat`.
+        """Launch a sequence of kernels `iterations` times in machine code, without Python in between.
 
-        If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
+        Each entry of `launches` is a bound kernel, and the index in `windows` of the value to fill. `windows` has the memory of each value
+        in each iteration, or None for a value without memory. `scalars` and `offsets` are the same in all iterations. If launches are shown
+        (`TENXOR_DEBUG`), or an iteration costs more than `ThreadLimits.first_slice_work`, each launch is a call from Python.
         """
         bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
         cost, slice_cost = max(1, sum([x.cost for x in bound])), self.target.thread_limits.first_slice_work
@@ -144,7 +146,7 @@ class LlvmBackend(HostBackend):
 
 
 def _pack_records(bound: Sequence[_BoundKernel], blocks: Sequence[Array], chunk_sizes: Sequence[int]) -> bytes:
-    """Return the packed records of kernels for the machine code that runs them in turn (`launch_loop.py`).
+    """Return the packed records of the kernels `bound` for the machine code that runs them in turn (`launch_loop.py`).
 
     `blocks` holds the packed arguments of each kernel, a row for each iteration. `chunk_sizes` holds for each kernel how many iterations of
     the loop a thread takes at once, or 0 for the calling thread alone.
@@ -210,7 +212,11 @@ class _BoundKernel:
         self.imbalance = 2 if kernel.contraction is not None and kernel.contraction.symmetric_pairs else 1
 
     def launch(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-        """Run the kernel with results in `out`, and return whether the kernel met an index out of range; see `interface.Launch`."""
+        """Run the kernel with results in `out`, and return whether the kernel met an index out of range or a negative exponent.
+
+        `given` has the memory of the sources, the scalars and the offsets. With `once`, the launch must not run twice: it is marked as done
+        as soon as the kernel has run, or continued after an interrupt.
+        """
         nodes, offsets = given.nodes, given.offsets
         words: list[object] = [out.address + self.out_displacement + offsets[self.out_offset_index] * self.itemsize]
         for k, offset_index, displacement, itemsize in self.sources:
@@ -264,10 +270,10 @@ class _BoundKernel:
         count: int,
         scratch: tuple[int, int],
     ) -> Array:
-        """Return the packed arguments of `count` iterations from `begin` on, a row of 64-bit words for each iteration.
+        """Return the packed arguments of `count` iterations of a repeated plan from `begin` on: a row of 64-bit words for each iteration.
 
-        `output_number` is the index in `windows` of the result. `scratch` is the address of the scratch memory, and the bytes of a thread.
-        The other arguments are those of `Backend.repeat`.
+        `windows` has the memory of each value in each iteration, and `output_number` is the index of the result in it. `scalars` and
+        `offsets` are the same in all iterations. `scratch` is the address of the scratch memory, and the bytes per thread.
         """
         words: list[object] = []
         moving: list[tuple[int, Array]] = []
@@ -295,9 +301,10 @@ class _BoundKernel:
         return rows
 
     def plan_sharing(self, threads: int) -> tuple[int, int, bool]:
-        """Return how `threads` threads share the split loop: its time in additions, the grain of chunks, and whether one thread runs alone.
+        """Return the work of the split loop in additions, the grain of its chunks in iterations, and whether the calling thread runs alone.
 
-        The grain is a number of iterations.
+        The work is a measure of time, on all `threads` threads together. The calling thread runs alone for less work than
+        `min_shared_work`, or if no loop of the kernel may be shared.
         """
         work, grain, sharing = self.work, self.grain or 1, self.target.thread_limits
         alone = work < sharing.min_shared_work or self.is_sequential
@@ -308,7 +315,9 @@ class _BoundKernel:
         return min(work, self.cost), grain, alone  # a product takes a fraction of its work, whether it packs or not
 
     def run_without_gil(self, packed: bytes, threads: int) -> None:
-        """Run the kernel with the GIL released, on `threads` threads if the work is large. `packed` are the packed arguments."""
+        """Run the kernel with the GIL released, on up to `threads` threads if `plan_sharing` finds its work large. `packed` are the packed
+        arguments.
+        """
         sharing = self.target.thread_limits
         work, grain, alone = self.plan_sharing(threads)
         block: ArgumentBlock = packed

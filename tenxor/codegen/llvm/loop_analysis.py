@@ -40,7 +40,10 @@ def find_carried_reductions(loop: For, accumulators: Sequence[Accumulator]) -> l
 
 
 def find_touched_reductions(loop: For) -> tuple[set[int], set[int]]:
-    """Return two sets of numbers of reductions: started or updated in a loop, and with a state or a result read in the loop."""
+    """Return two sets of numbers of reductions: started or updated in a loop, and read in the loop (a state or a result).
+
+    Inner loops count as well, and a reduction may be in both sets.
+    """
     changed = {s.accumulator for s in iterate_statements((loop,)) if isinstance(s, (Init, Update))}
     read = {e.accumulator for root in iterate_expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
     return changed, read

@@ -168,11 +168,10 @@ def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
 
 
 def prefetch(start: Value, count: int, element: Type, to_write: bool = False, level: int = 1) -> None:
-    """Emit prefetches of the cache lines of `count` elements from the pointer `start` on, into the cache of level 1 (the nearest) or 2.
+    """Emit prefetches of the cache lines of `count` elements of the type `element`, from the pointer `start` on.
 
-    With `to_write`, the prefetch announces a write.
-
-    Nothing is emitted for a target without prefetch instructions.
+    They go into the cache of level 1 (the nearest) or 2. With `to_write`, the prefetch announces a write. Nothing is emitted for a target
+    without prefetch instructions.
     """
     target = start.builder.module.target
     if not target.processor.has_prefetch:

@@ -38,8 +38,9 @@ class ColumnLimits(NamedTuple):
 def cover_columns(em: Emitter, side: Panels, limits: ColumnLimits, panel: tuple[Value, Value], block_begin: Value) -> Iterator[ColumnCover]:
     """Yield the ways to cover the columns of `panel` (the first column, and the column behind the last) by vectors.
 
-    A way is a condition at run time and vectors. The vectors of the ways with a true condition cover each column of the panel. `side`
-    is the right side of the contraction, and the block of columns that the panel belongs to begins at `block_begin`.
+    A way is a condition at run time, a scalar bool, and the vectors to use if true. The vectors of the ways with a true condition cover
+    each column of the panel. `side` is the right side of the contraction, and the block of columns that the panel belongs to begins at
+    `block_begin`.
     """
     em.continue_innermost()
     left, right = panel
@@ -58,10 +59,10 @@ def cover_columns(em: Emitter, side: Panels, limits: ColumnLimits, panel: tuple[
 
 
 def _cover_with_mask(limits: ColumnLimits, count: Value) -> Iterator[ColumnCover]:
-    """Yield the ways to cover `count` columns of a panel with a mask for the last vector.
+    """Yield the ways to cover `count` columns of a panel: pairs of a condition at run time, and vectors with a mask for the last.
 
-    At most one way with vectors of full width applies. If `limits.remainder_width` is less than that width, the last way covers a small
-    remainder by one vector of `remainder_width` lanes.
+    At most one way with vectors of full width applies. If `limits.remainder_width` is less than the full width, a last way may apply as
+    well, and covers a small remainder by one vector of `remainder_width` lanes.
     """
     max_vectors, width, half = limits.max_vectors, limits.width, limits.remainder_width
     for nr in range(max_vectors, 0, -1):
@@ -75,10 +76,12 @@ def _cover_with_mask(limits: ColumnLimits, count: Value) -> Iterator[ColumnCover
 
 
 def _cover_without_masks(limits: ColumnLimits, count: Value, block_columns: Value) -> list[ColumnCover]:
-    """Return the ways to cover `count` columns of a panel without masks. The caller uses the first way whose condition is true.
+    """Return the ways to cover `count` columns of a panel without masks, by vectors within `limits`.
 
-    `block_columns` is the number of columns from the begin of the block to the end of the panel. Fewer columns than a vector's lanes are
-    covered by two vectors of half the width, or of a quarter, and so on.
+    A way is a condition at run time and vectors; the caller uses the first way whose condition is true. Instead of a mask, the last vector
+    begins earlier and overlaps the vector before it. A single vector may begin before the panel if the block has the columns:
+    `block_columns` is the number of columns from the begin of the block to the end of the panel. Otherwise, fewer columns than a vector's
+    lanes are covered by two vectors of half the width, or of a quarter, and so on.
     """
     width, max_vectors, choices = limits.width, limits.max_vectors, list[ColumnCover]()
     for nr in range(max_vectors, 0, -1):

@@ -152,7 +152,7 @@ class Panels:
         return stopped[0]
 
     def pack_along_panel(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
-        """Emit the packing of the value `e` for the block of indices from `first` to `last`, with lanes along the panel."""
+        """Emit the packing of the value `e` for the block from `first` to `last`, with lanes along the side's axis."""
         em, dtype = self.em, e.dtype.compute_dtype
         width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel_size % w == 0 and w <= em.width)
 
@@ -205,7 +205,7 @@ class Panels:
         return next((t for t in e.address.terms if t.axis == self.axis and t.step_kind == "table"), None)
 
     def pack_runs(self, value_number: int, e: Expr, term: Term, first: Value, last: Value) -> None:
-        """Emit the packing of the value `e` for a block of indices, run by run; the offset table of `term` tells the runs."""
+        """Emit the packing of the value `e` for the block from `first` to `last`, run by run; the offset table of `term` tells the runs."""
 
         def pack_panel(panel_begin: Value) -> Value:
             self.em.continue_innermost()
@@ -281,9 +281,9 @@ class Panels:
         return offset, mask_first_lanes(length, width), length
 
     def pack_transposed(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
-        """Emit the packing of the value `e` for a block of indices, with lanes along the steps.
+        """Emit the packing of the value `e` for the block from `first` to `last`, with lanes along the steps (`is_step_major`).
 
-        Squares are loaded, transposed in registers, and stored.
+        The value is read in squares of rows and steps, transposed in registers, and stored.
         """
         em, dtype = self.em, e.dtype.compute_dtype
         max_side = min(em.target.loops.register_transpose_side, em.target.lane_count(dtype.itemsize))
@@ -321,7 +321,7 @@ class Panels:
         em.emit_loop(self.axis, first, last, pack_band, binds_axis=False)
 
     def value_at_row(self, e: Expr, row: Value) -> Value:
-        """Emit the vector of a value at the present lanes, for the index `row` of the side's axis."""
+        """Emit the value `e` at the index `row` of the side's axis, as one vector with an element for each step of the present lanes."""
         with self.em.at_index(self.axis, row):
             (value,) = self.em.vector_value(e)
         return value
@@ -392,10 +392,10 @@ class Panels:
     def pointer_to_packed(
         self, value_number: int, panel: tuple[Value, Value], columns: ColumnVectors, block_begin: Value, steps: tuple[Value, Value]
     ) -> Value | None:
-        """Emit the pointer to step 0 of a packed panel; return None for a value read in place.
+        """Emit the pointer to step 0 of a packed panel for value number `value_number`; return None for a value read in place.
 
-        `panel` is the begin and the end of the columns, and `steps` the begin and the end of the steps to read. If the elements are in
-        several runs, the emitted code packs the panel for these `steps` alone.
+        `panel` is the begin and the end of the columns, in a block from `block_begin` on, and `steps` the begin and the end of the steps to
+        read. If a side read in place has its elements in several runs, the emitted code packs the panel for these `steps` alone.
         """
         if self.side.is_packed:
             return self.pointer_to_first_step(value_number, block_begin, panel[0])
@@ -412,7 +412,10 @@ class Panels:
         return into
 
     def are_contiguous(self, begin: Value, end: Value, count: int) -> Value:
-        """Emit whether each of `count` vectors of columns from `begin` on is a single run before `end`, for every value with runs."""
+        """Emit whether each of `count` vectors of columns from `begin` on is a single run before `end`, for every value with runs.
+
+        Return a scalar bool.
+        """
         em = self.em
         result = em.builder.constant(I1, 1)
         for e in self.side.values:
@@ -496,5 +499,5 @@ def vector_pointers(start: Value, offset: Value | int, dtype: DType, width: int,
 
 
 def load_under_mask(pointer: Value, dtype: DType, width: int, mask: Value) -> Value:
-    """Emit the load of a vector of `width` lanes under a mask, in register form; the other lanes are 0."""
+    """Emit the load of a vector of `width` lanes from `pointer` under a mask, in register form; the other lanes are 0."""
     return from_memory(dtype, load_masked(pointer, vector(memory_type(dtype), width), mask))

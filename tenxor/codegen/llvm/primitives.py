@@ -70,7 +70,10 @@ def _sign(dtype: DType, x: Value) -> Value:
 
 
 def _safe_divisor(dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
-    """Emit whether `y` is 0, and a divisor of x that never traps: 1 where `y` is 0, or -1 under the lowest integer, and else `y`."""
+    """Emit whether `y` is 0, and a divisor of `x` that never traps, for integers of `dtype`.
+
+    The divisor is `y`, but 1 where `y` is 0, and where `y` is -1 and `x` the lowest integer: the wrapped quotients are equal.
+    """
     is_zero = y.equals(0)
     safe = select(is_zero, 1, y)
     if dtype.kind == "int":

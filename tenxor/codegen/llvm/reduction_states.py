@@ -23,12 +23,15 @@ SCALAR_CHUNK_STEPS = 8  # steps of a chunk in a loop without lanes, as in sums o
 
 
 def emit_init(em: Emitter, s: Init) -> None:
-    """Emit the statement that starts a reduction; see `start_state`."""
+    """Emit the start of a reduction: the running state becomes the identity (`start_state`)."""
     start_state(em, s.accumulator)
 
 
 def start_state(em: Emitter, accumulator: int) -> None:
-    """Emit the identity of a reduction as its running state, in vectors if there are lanes, and put it into `em.states`, `em.results`."""
+    """Emit the identity of the reduction number `accumulator` as the running state: in vectors if `em.lanes` is not None.
+
+    Put the state into `em.states` and `em.results`; nothing is returned.
+    """
     f = em.kernel.accumulators[accumulator]
     states = [em.vector_value(e) for e in f.reduction.identity(f.state_dtypes)]
     em.states[accumulator] = states
@@ -36,7 +39,10 @@ def start_state(em: Emitter, accumulator: int) -> None:
 
 
 def emit_update(em: Emitter, s: Update) -> None:
-    """Emit the statement that computes a new state of a reduction; lanes that are not active keep the old state."""
+    """Emit the computation of a new state of a reduction, and put the state into `em.states` and `em.results`.
+
+    Idle lanes (`em.lanes.mask`) keep the old state.
+    """
     old = em.states[s.accumulator]
     new = [em.vector_value(e) for e in s.values]
     if em.lanes is not None and em.lanes.mask is not None:
@@ -48,9 +54,9 @@ def emit_update(em: Emitter, s: Update) -> None:
 
 
 def combine_states(em: Emitter, accumulator: int, left: list[ValueVectors], right: list[ValueVectors]) -> list[ValueVectors]:
-    """Emit the combination of two states of a reduction, by the formula `combine(left, right)`, and return the new state.
+    """Emit the combination of two states of the reduction number `accumulator`, `left` before `right`, and return the new state.
 
-    The reduction must have such a formula.
+    Each state is a list with the vectors, or the scalar, of each component. The reduction must have a formula `combine`.
     """
     f = em.kernel.accumulators[accumulator]
     n = len(f.state_dtypes)
@@ -64,7 +70,7 @@ def combine_states(em: Emitter, accumulator: int, left: list[ValueVectors], righ
 def combine_vectors(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
     """Emit the combination of the vectors of a state, pair by pair, and return the state with a single vector for each component.
 
-    The number of vectors must be a power of two.
+    `states` has the vectors of each component of reduction number `accumulator`; their number must be a power of two.
     """
     em.continue_innermost()
     while len(states[0]) > 1:
@@ -75,7 +81,7 @@ def combine_vectors(em: Emitter, accumulator: int, states: list[ValueVectors]) -
 def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
     """Emit the combination of the lanes of a state, by halves, and return the state with a scalar for each component.
 
-    Each component of `states` is a single vector.
+    `states` has a single vector for each component of reduction number `accumulator`.
     """
     em.continue_innermost()
     width = states[0][0].lanes
@@ -112,7 +118,10 @@ def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
 
 
 def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:
-    """Return the axis of a loop with lanes inside `loop`, if both carry the state of the same reduction; None without such a loop."""
+    """Return the axis of a loop with lanes inside `loop`, if both carry the state of the same reduction.
+
+    Return None without a loop of this kind, or if the inner loop runs over blocks.
+    """
     accumulators = set(find_carried_reductions(loop, em.kernel.accumulators))
     for s in loop.body:
         if isinstance(s, For) and accumulators & set(find_carried_reductions(s, em.kernel.accumulators)):

@@ -12,9 +12,10 @@ from .scopes import ValueVectors
 
 
 def find_row_reductions(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
-    """Return two sets of reductions with a row of states along the axis of `loop`: changed in the loop, and changed or read there.
+    """Return two sets of reductions with a row of states along the axis of `loop`: changed (started or updated) in the loop, and changed or
+    read.
 
-    The reductions are given as numbers in `em.kernel.accumulators`.
+    The reductions are given as numbers in `em.kernel.accumulators`. The second set contains the first.
     """
     accumulators = em.kernel.accumulators
     changed, read = [{f for f in candidates if accumulators[f].row_axis == loop.axis} for candidates in find_touched_reductions(loop)]
@@ -22,7 +23,10 @@ def find_row_reductions(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
 
 
 def load_states(em: Emitter, accumulators: set[int]) -> None:
-    """Emit the load of the states of the reductions `accumulators` from their rows into `em.states`, for the present lanes."""
+    """Emit the load of the states of the reductions `accumulators` from their rows on the stack into `em.states`, for the present lanes.
+
+    `accumulators` holds numbers of reductions, each with a row of states along an axis. The states become the results (`em.results`), too.
+    """
     em.continue_innermost()
     for accumulator in sorted(accumulators):
         dtypes = em.kernel.accumulators[accumulator].state_dtypes
@@ -43,7 +47,10 @@ def store_states(em: Emitter, accumulators: set[int]) -> None:
 
 
 def _state_pointers(em: Emitter, accumulator: int, part_number: int) -> ValueVectors:
-    """Emit the pointers to component `part_number` of a reduction's states in their row: a pointer for each vector of the present lanes."""
+    """Emit the pointers to component `part_number` of the states of reduction number `accumulator`, in their row on the stack.
+
+    Return a pointer for each vector of the present lanes, or a single pointer if no lanes run along the row.
+    """
     f = em.kernel.accumulators[accumulator]
     memory = em.state_rows[accumulator]()[part_number] if accumulator in em.state_rows else None
     return emit_row_pointers(
@@ -60,7 +67,10 @@ def store_row_value(em: Emitter, s: RowStore) -> None:
 
 
 def load_row_value(em: Emitter, e: RowLoad) -> ValueVectors:
-    """Emit the load of a value from a row on the stack, for every lane. If the lanes run along another axis, the value is a scalar."""
+    """Emit the load of a value stored by a `RowStore` in a row on the stack, for every lane, idle or active.
+
+    Return the vectors of the step. Without lanes, or with lanes along another axis than the row's, return a list with a scalar.
+    """
     pointers = emit_row_pointers(em, f"kept{e.row_buffer}", e.dtype, e.size, e.axis)
     if em.lanes is not None and em.lanes.axis != e.axis:
         return [load(pointers[0], e.dtype)]  # one value for all lanes
@@ -88,11 +98,11 @@ def emit_row_pointers(em: Emitter, row: str, dtype: DType, size: int, axis: int,
 
 
 def load_elements(em: Emitter, pointers: ValueVectors, dtype: DType) -> ValueVectors:
-    """Emit a load through each pointer: of an element, or with `em.lanes` of a vector. Return the values in register form."""
+    """Emit a load through each of `pointers`: of an element, or with `em.lanes` of a vector. Return the values in register form."""
     return [load(pointer, dtype, 0 if em.lanes is None else em.lanes.width) for pointer in pointers]
 
 
 def store_elements(pointers: ValueVectors, dtype: DType, vectors: ValueVectors) -> None:
-    """Emit the store of each of `vectors`, scalars or vectors in register form, through the pointer at the same index."""
+    """Emit the store of each of `vectors`, scalars or vectors in register form, through the item of `pointers` at the same index."""
     for pointer, x in zip(pointers, vectors, strict=True):
         pointer.store(to_memory(dtype, x))

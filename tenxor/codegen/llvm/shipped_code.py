@@ -36,15 +36,19 @@ def find_shipped_folder() -> str:
 
 
 def make_key_from_hash(text_hash: str, cpu_level: CpuLevel, emitter_hash: str) -> str:
-    """Return the name of an object for the level `cpu_level`, by the hash of the kernel's text and the hash of the emitter's sources.
+    """Return the name of an object for the level `cpu_level`: a hash of the arguments and the version of the package.
 
-    For other data than code, the arguments are the hash of another text and the hashes of other sources.
+    `text_hash` is the hash of the kernel's text, and `emitter_hash` the hash of the emitter's sources. For data other than code, they are
+    the hash of another text and the hashes of other sources.
     """
     return kernel_disk_cache.make_key_from_hash(text_hash, f"{cpu_level.name}\n{cpu_level.target.identity}\n{__version__}", emitter_hash)
 
 
 def make_plan_key(text: str, cpu_level: CpuLevel, planner_hashes: str) -> str:
-    """Return the name of the data shipped for the plan with the key `text`. `planner_hashes` are the hashes of the planner's sources."""
+    """Return the name of the data shipped for the plan with the key `text`, for the level `cpu_level`.
+
+    `planner_hashes` are the hashes of the planner's sources.
+    """
     return make_key_from_hash(kernel_disk_cache.hash_text(text), cpu_level, planner_hashes)
 
 
@@ -62,7 +66,7 @@ class ShippedObjects:
         return make_key_from_hash(text_hash, self.level, self._emitter_hash)
 
     def read(self, text_hash: str) -> bytes | None:
-        """Return the object for a kernel whose text has this hash; None if it is missing or damaged."""
+        """Return the code image shipped for a kernel, by the hash of the kernel's text; None if the image is missing or damaged."""
         return self._read_object(self.make_key(text_hash))
 
     def read_plan(self, text: str) -> bytes | None:
@@ -89,9 +93,10 @@ def check_setting(shipped_code: ShippedObjects | None) -> None:
 
 
 def find_shipped() -> ShippedObjects | None:
-    """Return the objects shipped for this machine.
+    """Return the objects shipped for this machine, or None to use nothing shipped.
 
-    Return None if the machine is of no level or needs other code, without a readable file, or if the emitter's sources have changed.
+    The result is None if the folder is missing, if the machine is of no level or needs code of another kind, if the file of the level
+    cannot be read, or if the sources of the emitter have changed since.
     """
     root = find_shipped_folder()
     cpu_level = detect_level() if root and os.path.isdir(root) else None
@@ -124,7 +129,7 @@ def pack_objects(objects: Mapping[str, bytes], emitter_hash: str) -> bytes:
 
 
 def _read_range(path: str, begin: int, size: int) -> bytes:
-    """Return `size` bytes of a file from `begin` on, or fewer if the file ends before."""
+    """Return `size` bytes of a file from `begin` on, or fewer if the file ends before. Raise OSError if the file cannot be read."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         os.lseek(descriptor, begin, os.SEEK_SET)

@@ -20,7 +20,8 @@ from .vector_access import transpose
 def emit_sides_equal(em: Emitter, s: Contraction) -> Value | None:
     """Emit whether both sides of a contraction read the same memory and the same scalars, so that the results are symmetric.
 
-    Return None, and emit nothing, if results of this contraction are never symmetric.
+    Return a scalar bool, computed at the function's entry. Return None, and emit nothing, if results of this contraction are never
+    symmetric.
     """
     if not s.symmetric_pairs:
         return None
@@ -41,9 +42,10 @@ def emit_sides_equal(em: Emitter, s: Contraction) -> Value | None:
 
 
 def emit_mirror_copy(em: Emitter, s: Contraction, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-    """Emit a copy of the results in a block of rows and columns to their mirror images; the diagonal keeps its values.
+    """Emit a copy of the results in a block of rows and columns to their mirror images on the other side of the diagonal.
 
-    `rows` and `columns` are each a begin and an end. The block is read above the diagonal, and its mirror images below are written.
+    `rows` and `columns` are each a begin and an end. The results above the diagonal are read from memory, and their mirror images below are
+    written; the diagonal is unchanged.
     """
     (store,) = s.body
     assert isinstance(store, Store)

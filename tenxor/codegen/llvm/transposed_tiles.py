@@ -55,7 +55,7 @@ class _TileSource:
         self.stride = em.size_parameter(next(t.value for t in s.address.terms if t.axis == s.read_axis))
 
     def locate_element(self, i: Value, j: Value) -> tuple[Value, Value]:
-        """Emit pointers to element (i, j) of the operand, and to its copy in the tile."""
+        """Emit pointers to element (i, j) of the operand, and to its copy in the tile. Both indices count from the begin of the axis."""
         (top, _, _), (left, _, _) = self.em.axis_ranges[self.statement.contiguous_axis], self.em.axis_ranges[self.statement.read_axis]
         source_offset = self.start + i + j * self.stride
         tile_offset = (i - top) * self.statement.side + (j - left)

@@ -29,9 +29,10 @@ ARGMAX_STATE_VECTORS = 4  # the same for argmax and argmin, with equal results i
 
 
 def choose_lane_count(kernel: Kernel, target: Target) -> int:
-    """Return how many lanes the vectors of a kernel have: as many as a vector holds of the widest state of a reduction.
+    """Return how many lanes the vectors of a kernel have: as many as a vector of the target holds of the widest dtype.
 
-    Without reductions, the widest of the result and the values in lanes decides.
+    With reductions, the widest dtype of their states decides. Without, the widest of the result, and of the values varying along an axis
+    with lanes.
     """
     states = [d.itemsize for f in kernel.accumulators for d in f.state_dtypes]
     if states:
@@ -55,11 +56,12 @@ def count_state_vectors(reductions: Iterable[Accumulator]) -> int:
 
 
 def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
-    """Return how many vectors a step of the main loop takes, and then, if given, a step of each loop through the rest.
+    """Return how many vectors a step of a loop with lanes takes. Further numbers are for loops through the rest, in order.
 
-    The cheaper a vector is, the more vectors a step takes. A long chain of operations also needs several vectors: each operation waits for
-    the one before, and the next step is too many instructions ahead to fill the time. `loop` has no reduction across the lanes.
-    `short_rows` says that the loop runs along a short row of states, best read in one step.
+    The number is 1, 2 or 4 by the cost of an element, compared with the limits of `target.costs`: cheap elements get more vectors. A long
+    chain of operations also gets several vectors: each operation waits for the one before, and the next step is too many instructions ahead
+    to fill the time. `loop` has no reduction across the lanes. If `short_rows`, the loop runs along a short row of states, best read in one
+    step: a cheap one then gets `target.short_row_states`, and 4 for the rest.
     """
     if any(isinstance(s, Accumulate) and not s.is_contiguous_along(loop.axis) for s in loop.body):
         return (1,)  # lanes of a scatter are unrolled already
@@ -85,8 +87,9 @@ def _estimate_latency(loop: For) -> int:
 def is_one_loop_best(loop: For, target: Target) -> bool:
     """Return whether a loop with lanes is best emitted as a single loop of vectors, the last of which may be partial.
 
-    This is so for loops that compute much, with memory contiguous along the lanes or not accessed, and without non-temporal stores. Long
-    chains of operations are best computed for several vectors at a time.
+    The loop must only store, without non-temporal stores. An element must cost more than `max_cheap_element`, in chains of at most
+    `max_moderate_element` additions: longer chains are best computed for several vectors at a time. All memory must be contiguous or
+    constant along the lanes.
     """
     if not all(isinstance(s, Store) and not s.is_nontemporal for s in loop.body):
         return False
@@ -106,14 +109,16 @@ def is_one_loop_best(loop: For, target: Target) -> bool:
 def is_tail_best_halved(loop: For, target: Target) -> bool:
     """Return whether the last iterations of a loop with lanes are best run without a mask, by ever fewer lanes.
 
-    This is so for loops that compute little, on a target with slow masked stores.
+    This is so if the body has only stores, an iteration costs at most `max_cheap_element` additions, and the target has slow masked stores.
     """
     is_cheap = sum(map(estimate_cost, iterate_expressions((loop,)))) <= target.costs.max_cheap_element
     return is_cheap and not target.has_cheap_masked_store and all(isinstance(s, Store) for s in loop.body)
 
 
 def _estimate_lane_cost(e: Load, axis: int, costs: Costs) -> int:
-    """Return the cost of a load from memory that is not contiguous along `axis`, by a stride or by an index; 0 for other loads."""
+    """Return the cost, from `costs`, of a load from memory that is not contiguous along `axis`, by a stride or by an index; 0 for other
+    loads.
+    """
     if any(t.axis == axis and t.step_kind == "stride" for t in e.address.terms):
         return costs.strided_load
     memo: dict[Expr, Dependencies] = {}

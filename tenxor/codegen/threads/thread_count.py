@@ -95,7 +95,7 @@ def store_count(count: int) -> None:
 
 
 def keep_count_after_fork() -> None:
-    """Keep the number of threads, chosen by the user, in processes forked from now on."""
+    """Note that the user chose the number of threads: processes forked from now on keep the number, and do not determine their own."""
     global _is_set_by_user
     _is_set_by_user = True
 

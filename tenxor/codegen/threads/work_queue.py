@@ -35,7 +35,7 @@ class WorkQueue(Protocol):
         """
         ...
 
-    def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
+    def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
         """Keep the sleeping workers with the native ids `thread_ids` from waking up on the caller's CPU next time; wake none of them.
 
         Do nothing where threads cannot be placed.
@@ -87,10 +87,13 @@ class NativeWorkQueue:
     def bind_loop(
         self, code: MachineCode, args: ArgumentBlock, begin: int, end: int, chunk_size: int, worker_count: int
     ) -> Callable[[], object]:
-        """Return a function, a single C call, that runs a kernel for all of `begin..end`; see `WorkQueue.bind_loop`."""
+        """Return a function without arguments, a single C call, that runs the kernel `code` for all of `begin..end`.
+
+        The loop is shared in chunks of `chunk_size` iterations with `worker_count` workers. `args` are the packed arguments.
+        """
         return partial(self.share_loop, self.address, code.address, args, begin, end, chunk_size, worker_count)
 
-    def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
+    def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
         """Keep the sleeping workers with the native thread ids `thread_ids` away from the caller's CPU until they are awake."""
         avoid_current_cpu(thread_ids, self._allowed_cpus)
         self._placement_count.value += 1  # counted before the workers wake up; each of them then removes its restriction
@@ -141,7 +144,10 @@ class PythonWorkQueue:
     def bind_loop(
         self, code: MachineCode, args: ArgumentBlock, begin: int, end: int, chunk_size: int, worker_count: int
     ) -> Callable[[], object]:
-        """Return a function that runs a kernel for all of `begin..end`; see `WorkQueue.bind_loop`. Signal handlers may run in between."""
+        """Return a function without arguments that runs the kernel `code` for all of `begin..end`. Signal handlers may run in between.
+
+        The loop is shared in chunks of `chunk_size` iterations with `worker_count` workers. `args` are the packed arguments.
+        """
         return partial(self.share_loop, _Job(code, args, list(range(begin, end, chunk_size))[::-1], chunk_size, end), worker_count)
 
     def share_loop(self, job: _Job, worker_count: int) -> None:
@@ -172,7 +178,7 @@ class PythonWorkQueue:
         if last_error is not None:
             raise last_error
 
-    def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
+    def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
         """Do nothing: on these systems threads cannot be placed on CPUs."""
 
     def serve(self, worker: int) -> None:

@@ -87,15 +87,15 @@ class _WorkerPool:
         if "work_queue" in self.__dict__:
             self.work_queue.close(len(self.workers))  # needed if an error kept the owner from calling `stop`
 
-    def wake(self) -> None:
-        """Keep sleeping workers from waking up on the caller's CPU, and note the time; wake no worker.
+    def prepare_wakeup(self) -> None:
+        """Prepare the workers for a loop that is about to be shared, and note the time; wake no worker.
 
-        Workers are moved only if the workers may sleep, and are `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs
-        anyway.
+        Sleeping workers are kept from waking up on the caller's CPU. This is done only if the workers may sleep, and are
+        `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs anyway.
         """
         now = monotonic()
         if now - self.last_used > SLEEP_AFTER_S and len(self.workers) <= MAX_PLACED_WORKERS:
-            self.work_queue.wake_on_other_cpus([worker.native_id for worker in self.workers if worker.native_id is not None])
+            self.work_queue.keep_off_caller_cpu([worker.native_id for worker in self.workers if worker.native_id is not None])
         self.last_used = now
 
     def stop(self) -> None:
@@ -204,7 +204,8 @@ def _run_range(
     runs_once: bool,
     thread_limit: int,
 ) -> None:
-    """Run a kernel for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has changed it already.
+    """Run the kernel `code` for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has changed it
+    already.
 
     `progress` is the progress of the whole loop. `runs_once` tells that `parallel_for` was called with `resumed`. The other arguments are
     those of `parallel_for`.
@@ -217,7 +218,7 @@ def _run_range(
         run: Callable[[], object] = partial(code.call_without_gil, args, begin, end, 0)
         if not single_threaded and num_threads() > 1 and end - begin > grain:
             pool = _get_pool()
-            pool.wake()
+            pool.prepare_wakeup()
             if (pool.work_queue.is_native or not runs_once) and not 0 < thread_limit <= len(pool.workers):
                 run = pool.work_queue.bind_loop(code, args, begin, end, compute_chunk_size(end - begin, grain, sharing), len(pool.workers))
         calls = chain_signal_atomic(run, partial(setattr, progress, "begin", end))
@@ -248,12 +249,15 @@ def reserve_workers() -> Iterator[WorkerHandle | None]:
     """
     with _pool_lock:
         pool = _get_pool()
-        pool.wake()
+        pool.prepare_wakeup()
         yield _make_worker_handle(pool)
 
 
 def compute_chunk_size(extent: int, grain: int, sharing: ThreadLimits) -> int:
-    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`, at least one."""
+    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`, at least one.
+
+    Each thread gets about `sharing.chunks_per_thread` chunks.
+    """
     return -(-extent // (num_threads() * sharing.chunks_per_thread * grain)) * grain
 
 

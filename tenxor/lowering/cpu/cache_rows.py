@@ -15,9 +15,10 @@ _ROW_AXIS = -(1 << 10)  # a placeholder for the axis of a row, by which addresse
 
 
 def cache_rows(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with row buffers for costly values that both a reduction and the result compute along a row.
+    """Return the nest with row buffers for values that both a reduction and the result compute along a row.
 
-    The loop of the reduction fills the buffers, and the store of the result reads them. Without such values, return the nest unchanged.
+    The loop of the reduction fills the buffers, and the store of the result reads them. The values must cost at least `min_buffered_value`,
+    in rows within the limits of the target. Without buffers, or with lanes across the rows, return the nest unchanged.
     """
     *outer, row_axis = nest.space or (-1,)
     if not nest.accumulators or nest.result_loops != nest.space or any(nest.axes[a].vector for a in outer):
@@ -81,7 +82,10 @@ def _varies_alike(nest: LoopNest, e: Expr, axis: int, other_expr: Expr, other_ax
 
 
 def _is_same_memory(nest: LoopNest, a: Access, b: Access) -> bool:
-    """Return whether the accesses `a` and `b` read the same operand, at any address, or are both positions."""
+    """Return whether the accesses `a` and `b` read the same operand, at any address, or are both positions, which read nothing.
+
+    They must also read the same component of complex elements, with equally many index values.
+    """
     operand_a, operand_b = nest.locations[a.index].operand, nest.locations[b.index].operand
     is_same_operand = (
         operand_a < 0 and operand_b < 0 if min(operand_a, operand_b) < 0 else nest.operands[operand_a] == nest.operands[operand_b]
@@ -90,7 +94,11 @@ def _is_same_memory(nest: LoopNest, a: Access, b: Access) -> bool:
 
 
 def _address_key(nest: LoopNest, a: Address, axis: int) -> tuple[object, ...]:
-    """Return the address `a` as a tuple with a placeholder for `axis`, to compare with another access along a different axis."""
+    """Return the address `a` as a tuple with a placeholder in place of `axis`.
+
+    Two accesses that run along different axes read rows alike if these tuples are equal. Tables are compared by content, by the numbers in
+    `nest`.
+    """
     terms = []
     for t in a.terms:
         step = nest.tables[t.value] if t.step_kind == "table" else t.value

@@ -51,7 +51,7 @@ def _can_narrow(nest: LoopNest, accumulator: int, values: tuple[Expr, ...]) -> b
 
 
 def _match_position(values: tuple[Expr, ...]) -> Expr | None:
-    """Return the position of the present element in the next state `values` of an argmax or argmin, or None."""
+    """Return the position of the present element in the next state `values` of an argmax or argmin; None if the state has another form."""
     position = values[-1]
     return position.args[1] if isinstance(position, Call) and position.op.name == "where" else None
 

@@ -31,9 +31,10 @@ def _make_nontemporal(body: Body) -> Body:
 
 
 def _is_worthwhile(nest: LoopNest, target: Target) -> bool:
-    """Return whether non-temporal stores pay for the result.
+    """Return whether the result is large enough for non-temporal stores, by the limits of `target.streams`, and suitable for them.
 
-    The result must be large, more than caches hold together with the operands, and written in rows of vectors that begin at cache lines.
+    The result must have `min_result_bytes`, and more than `min_touched_bytes` with the operands. It must be written in rows of vectors that
+    begin at cache lines. A store in place gives False.
     """
     root, streams = nest.root, target.streams
     nbytes = root.size * root.dtype.itemsize

@@ -18,10 +18,11 @@ MIN_ELEMENT_BYTES = 4  # minimal bytes of an element for such reads: the lanes o
 
 
 def prefetch_rows(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with prefetches of the next row, or unchanged where prefetches do not pay.
+    """Return the nest with prefetches of the next row; unchanged without reductions, and for too little memory (`target.streams`).
 
-    For a large result, the prefetches stand in the costliest loop over a row after the first reduction, and leave time to read. If rows are
-    only reduced, the prefetches stand in the loop of the reduction. Short rows summed a few at a time are read beforehand.
+    For a result with non-temporal stores, the prefetches stand in the costliest loop over a row after the first reduction, and leave time
+    to read. If rows are only reduced, the prefetches stand in the loop of the reduction. Short rows summed a few at a time are read
+    beforehand.
     """
     if not nest.accumulators:
         return nest
@@ -44,10 +45,11 @@ def prefetch_rows(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
-    """Return the statement `s` with a few short rows at a time read in the order of memory, before loops run over columns.
+    """Return the statement `s` with prefetches by reading (`Prefetch.by_reading`) in front of loops over columns that take a few rows at a
+    time.
 
-    A few columns of each row are too few contiguous bytes for the hardware prefetcher. A statement without such loops is returned
-    unchanged.
+    The prefetches read the rows in the order of memory: a few columns of each row would be too few contiguous bytes for the hardware
+    prefetcher. A statement without such loops, or with rows that are not worth it (`_list_row_reads`), is returned unchanged.
     """
     if not isinstance(s, For):
         return s
@@ -62,10 +64,10 @@ def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
 
 
 def _list_row_reads(nest: LoopNest, e: Access, column: int, row: int, target: Target, repeat_factor: int) -> Iterator[Prefetch]:
-    """Yield the prefetch that reads access `e` ahead, or nothing if this does not pay.
+    """Yield the prefetch that reads access `e` ahead, or nothing for short or little memory (`target.single_pass.has_short_rows`).
 
-    It pays for short rows of more memory than `repeat_factor` times the near caches. The rows must be contiguous, with real elements of at
-    least `MIN_ELEMENT_BYTES`. `column` and `row` are the axes of the columns and rows.
+    The rows must be contiguous, with real elements of at least `MIN_ELEMENT_BYTES`. The access must read `repeat_factor` times the memory
+    that the target requires. `column` and `row` are the axes of the columns and rows.
     """
     operand, address = nest.locations[e.index]
     if operand < 0 or e.args or address.base is not None:
@@ -82,7 +84,8 @@ def _list_row_reads(nest: LoopNest, e: Access, column: int, row: int, target: Ta
 def _prefetch_reduced(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with prefetches of the next row for a reduction of short rows of much memory; any other nest unchanged.
 
-    Combining the lanes at the end of each row takes as long as fetching some cache lines, and the processor does not look so far ahead.
+    Without prefetches, each row would wait for memory: combining the lanes at the end of a row takes as long as fetching some cache lines,
+    and the processor does not look so far ahead.
     """
     reduction = nest.reductions[0]
     if not nest.space or reduction.outer_loops != nest.space or len(reduction.axes) != 1 or nest.result_loops != nest.space:

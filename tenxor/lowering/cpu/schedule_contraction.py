@@ -47,9 +47,10 @@ class _Sides(NamedTuple):
 
 
 def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
-    """Return the nest with its only reduction as a contraction; None if the reduction is not a contraction, or too small.
+    """Return the nest with its only reduction as a contraction, packed and divided into blocks for `target`.
 
-    The columns may be several axes merged into one.
+    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction is no contraction, or too small
+    for one (`match_contraction`). The columns may be several axes merged into one.
     """
     space = nest.space
     if len(nest.accumulators) != 1 or len(space) < 2 or nest.result_loops != space:
@@ -81,9 +82,11 @@ def _list_steps(nest: LoopNest, a: Address) -> Steps:
 
 
 def _apply_merged_columns(nest: LoopNest, m: ReductionStrides, access_indices: Sequence[int], store_accesses: Sequence[Access]) -> LoopNest:
-    """Return the nest with the merged axes and the strides of `m`, the result of `match_contraction`.
+    """Return the nest with the columns merged into one axis: with the axes, extents and strides of `m`, from the result of
+    `match_contraction`.
 
-    `access_indices` are the numbers of the accesses of the reduction, and `store_accesses` the accesses of the store.
+    `access_indices` are the numbers of the accesses of the reduction, in the order of `m.operand_steps`, and `store_accesses` the accesses
+    in the stored values.
     """
     tables: list[Table] = list(nest.tables)
 
@@ -269,8 +272,8 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
 def _should_write_rows(nest: LoopNest, p: ContractionMatch, b: Blocks) -> bool:
     """Return whether a few rows of results of contraction `p` at a time are best written completely, in order.
 
-    This holds for few steps and results larger than a near cache, within the limits of `b`. A panel of columns would write a little of each
-    row, in another page each.
+    This holds for contiguous rows of at least `b.min_result_row_bytes`, with at most `STEPS_PER_CHUNK` steps, and for results within the
+    bounds `b.row_order_result_bytes`. A panel of columns would write a little of each row, in another page each.
     """
     itemsize = nest.operands[nest.result_store.operand].dtype.itemsize
     row_bytes, (min_result_bytes, max_result_bytes) = nest.axes[p.column].extent * itemsize, b.row_order_result_bytes
@@ -306,7 +309,7 @@ def _choose_blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks:
 
 
 def _round_block(size: int, bounds: tuple[int, int]) -> int:
-    """Return `size` rounded down to a multiple of the lower bound, within the lower and upper `bounds`."""
+    """Return `size` rounded down to a multiple of the lower of both `bounds`, but at least the lower and at most the upper bound."""
     lower, upper = bounds
     return min(max(size // lower * lower, lower), upper)
 
@@ -321,9 +324,9 @@ def _choose_step_block(extents: Sequence[int]) -> int:
 
 
 def _choose_even_block(size: int, available_bytes: int, nbytes: int, multiple: int) -> int:
-    """Return the size of a block for which a chunk of steps fits into `available_bytes`, with blocks of about equal size.
+    """Return how many of `size` rows or columns form a block, so that a chunk of steps of a block fits into `available_bytes`.
 
-    The blocks divide `size` rows or columns, with `nbytes` bytes per index and step. The result is a multiple of `multiple`, or `size`
+    `nbytes` are the bytes per row or column and step. The blocks have about equal sizes. The result is a multiple of `multiple`, or `size`
     itself.
     """
     max_size = max(available_bytes // (STEPS_PER_CHUNK * nbytes * multiple), 1) * multiple

@@ -15,9 +15,10 @@ from .vectorize import has_near_step, has_unit_step
 
 
 def tile_transposes(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest in square tiles, if it has no reductions and reads an operand across the last axis; otherwise unchanged.
+    """Return the nest in square tiles of two axes, if an operand is contiguous along another axis than the last.
 
-    A result with small steps (`NEAR_STEPS`) along the last axis, other than 1, is not tiled either.
+    Return the nest unchanged if it has reductions or a single axis, or if the result has small steps (`NEAR_STEPS`), other than 1, along
+    the last axis.
     """
     space = nest.space
     if nest.accumulators or nest.result_loops != space or len(space) < 2:

@@ -19,9 +19,11 @@ from ..loop_nest import Body, LoopNest
 
 
 def unroll_and_jam(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with several iterations of the loop over rows interleaved, where this pays.
+    """Return the nest with `target.loops.jammed_rows` iterations of the loop over rows interleaved, where rows wait for memory or for each
+    other.
 
-    The nest must hold a single cheap reduction along one axis and little else; otherwise it is returned unchanged.
+    The nest must hold a single reduction along one axis, with a cost of at most `max_cheap_element` per element, and besides only loops and
+    stores. Otherwise the nest is returned unchanged.
     """
     if len(nest.reductions) != 1 or not nest.space:
         return nest
@@ -41,7 +43,11 @@ def _is_running(nest: LoopNest) -> bool:
 
 
 def _is_memory_bound(nest: LoopNest, target: Target) -> bool:
-    """Return whether rows are so long that the loop waits for memory, or for operands shared by the rows."""
+    """Return whether the loop over a row waits for memory: no row shares operands with the next, and each has `min_streamed_row_bytes`.
+
+    Return True also where rows share some operands, but not all, and have `min_shared_vector_row` bytes: interleaved rows read these once.
+    Return False for running and sequential reductions, and for states of several components. Limits are attributes of `target`.
+    """
     (f,), row = nest.reductions, nest.space[-1]
     if nest.result_loops != nest.space or f.accumulator in nest.sequential_accumulators:
         return False
@@ -56,10 +62,10 @@ def _is_memory_bound(nest: LoopNest, target: Target) -> bool:
 
 
 def _row_movement(nest: LoopNest, inner: int, row: int) -> set[bool]:
-    """Return a set with True if a contiguous operand along a row moves from row to row, and with False if the rows share an operand.
+    """Return a set with True if an operand of the reduction moves from row to row, and with False if the rows share an operand.
 
-    `inner` is the axis along a row, and `row` the axis from row to row. The set is empty unless lanes run along rows. It is also empty if
-    an operand is read with a larger stride, through a table or at computed indices.
+    Operands that are constant along a row do not count. `inner` is the axis along a row, and `row` the axis from row to row. The set is
+    empty unless lanes run along the rows, and each operand is contiguous or constant along a row.
     """
     if not nest.axes[inner].vector or nest.axes[row].vector:
         return set()

@@ -66,9 +66,11 @@ def _choose_lanes(nest: LoopNest) -> set[int]:
 
 
 def _move_longer_last(nest: LoopNest) -> Loops:
-    """Return the loops around independent elements, outermost first, with a longer loop moved to the end if the last has few indices.
+    """Return the loops around independent elements, outermost first, with a longer loop moved to the end if the last has at most
+    `MIN_LANE_EXTENT` indices.
 
-    Memory must be nearly contiguous along the longer loop. Then vectors are full where values are broadcast or repeat.
+    The longer loop must have twice as many indices, and nearly contiguous memory. Then vectors are full where values are broadcast or
+    repeat. Otherwise return the loops in their order.
     """
     loops = nest.result_loops
     if len(loops) < 2 or nest.axes[loops[-1]].extent > MIN_LANE_EXTENT or not nest.stores:

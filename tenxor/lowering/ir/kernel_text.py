@@ -35,7 +35,7 @@ def format_kernel(
     accumulators: Accumulators,
     body: Body,
 ) -> list[str]:
-    """Return the lines of the text of a kernel with these parts: a header, and the statements indented by loop depth.
+    """Return the lines of the text of a kernel: a header with `name`, `operands` and `scalars`, and the statements indented by loop depth.
 
     `scalars` are the dtypes of the scalar parameters. The remaining arguments are fields of `Kernel`.
     """

@@ -19,7 +19,7 @@ from .exponential import (
 )
 from .formula_helpers import Pair, exact_product, exact_sum, fast_sum, polynomial, unless_rare
 from .logarithm import log1p_tail
-from .lookup_tables import look_up, steps_of_halves
+from .lookup_tables import look_up, make_half_octave_lookup
 
 # Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
 LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
@@ -137,9 +137,9 @@ def divide_by_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
 
 
 def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
-    """Emit -`v_low`, where `v_low` is the small part of `v`; 0 where `bounded`, which is `v` held within limits, differs from `v`.
+    """Emit the small part of -v: the negative of `v_low`, where v is the sum of the floats `v` and `v_low`. Return None if `v_low` is None.
 
-    Return None if `v_low` is None.
+    The result is 0 in lanes where `bounded`, which is `v` held within limits, differs from `v`.
     """
     return None if v_low is None else select(bounded.equals(v), -v_low, 0.0)
 
@@ -193,7 +193,7 @@ def gelu_from_tables(x: Value) -> Value:
     is_nonzero, positive_part = size < GELU_IS_0[32], select_larger(x, -0.0)
     power, change = power_by_eighths(size, 1 / root_scale)
     power = select(is_nonzero, power, 0.0)  # beyond, its bits mean nothing
-    entry = steps_of_halves(fma(size, INTERVAL_SLOPE, INTERVAL_OFFSET), INTERVAL_OFFSET)
+    entry = make_half_octave_lookup(fma(size, INTERVAL_SLOPE, INTERVAL_OFFSET), INTERVAL_OFFSET)
     d = size - entry(GELU_CENTRES)
     slope, *bends = [entry(table) for table in GELU_NEAR_CENTRES]
     bend = polynomial(d, bends) * d
@@ -204,9 +204,9 @@ def gelu_from_tables(x: Value) -> Value:
 
 
 def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
-    """Emit 2**(-size**2 / HALVING_DISTANCE) times `times`, a power of 2, in float32, as two values p and c: the power is p (1 + c).
+    """Emit 2**(-size**2 / HALVING_DISTANCE) times `times`, a power of 2, in float32. Return two values p and c: the product is p (1 + c).
 
-    The first value is the power of 2 with the exponent rounded to eighths, times `times`; the second is the relative change from it.
+    The first is the power with its exponent rounded to eighths, times `times`; the second is the relative change from there.
     """
     rounder = FLOAT32_FORMAT.rounder / len(EIGHTH_POWERS)  # adding it rounds to eighths, which are the lowest bits of the sum
     shifted = fma(size * size, -1 / HALVING_DISTANCE, rounder)

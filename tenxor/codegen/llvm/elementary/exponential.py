@@ -80,7 +80,8 @@ def extract_integer(shifted: Value) -> Value:
 def scale_by_power(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     """Emit x * 2**n, rounded once: the result may be subnormal or infinite.
 
-    `shifted` is n, or n and a fraction, plus the `rounder`: the format's own, or a fraction of that.
+    `shifted` is the float n + `rounder`, whose low bits hold n. With the format's own `rounder`, the default, n is an integer. With a
+    fraction of that, the lowest bits hold a fraction, which is ignored.
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder
@@ -106,11 +107,11 @@ def scale_by_avx512(x: Value, exponents: Value) -> Value:
 
 
 def clamp_to_range(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Value]:
-    """Emit a mask of the lanes where x is below the limits, so that a function of x is 0; and x, with 0 in these lanes.
+    """Emit a mask, and x within `limits`, for a function of x that is 0 below the limits. Return both.
 
-    `limits` maps the bits of a format to the lowest and the highest number. A larger x becomes the highest.
-
-    Some processors take a hundred cycles to find that a number is too small. NaN stays NaN.
+    `limits` maps the bits of a format to the lowest and the highest number. The mask has the lanes where x is below the lowest; there x
+    becomes 0, since some processors take a hundred cycles to find that a number is too small. A larger x becomes the highest. NaN stays
+    NaN.
     """
     low, high = limits[x.format.bits]
     vanishes = x < low

@@ -13,9 +13,10 @@ def any_lane(mask: Value) -> Value:
 
 
 def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Sequence[Value]]) -> list[Value]:
-    """Return the values `usual`, or if any lane of the mask `rare` is true the values of `instead()`, in all lanes.
+    """Emit a branch, and return the values after it: `usual`, or the values of `instead()` in all lanes if any lane of the mask `rare` is
+    true.
 
-    `instead` emits code out of line, and returns values of the same types. The code continues in a new block.
+    `instead` emits code out of line, and returns values of the same types in the same order. The code continues in a new block.
     """
     b = rare.builder
     entry = b.cursor.block

@@ -8,7 +8,7 @@ from ..float_formats import FLOAT32_FORMAT, FLOAT64_FORMAT
 from .exponential import LOG2_E, extract_integer, reduce_by_ln2, scale_of
 from .formula_helpers import Pair, exact_sum, polynomial, power_of_two
 from .logarithm import log_of_sum
-from .lookup_tables import intervals
+from .lookup_tables import make_quarter_octave_lookup
 
 # (sinh r - r) / r**3 and (cosh r - 1) / r**2 in terms of r**2, |r| <= ln2/2: relative errors of sinh and cosh
 # 2**-61.7 and 2**-58.0.
@@ -69,7 +69,7 @@ def tanh_from_table(size: Value) -> Value:
 
     The exact tanh is very nearly T, so 1 - T**2 is precise where both are very nearly 1, too.
     """
-    entry = intervals(size, FIRST_INTERVAL_BITS)
+    entry = make_quarter_octave_lookup(size, FIRST_INTERVAL_BITS)
     d = size - entry(CENTRES)
     z = d * d
     step = fma(polynomial(z, TANH_TAIL[32]), z * d, d)

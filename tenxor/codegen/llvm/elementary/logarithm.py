@@ -59,7 +59,10 @@ def needs_special_log(x: Value) -> Value:
 
 
 def normalize_bits(x: Value) -> Value:
-    """Emit the bits of positive x, as they would be if all exponents were those of normal numbers: a subnormal x is lifted."""
+    """Emit the bits of positive x, as they would be if the exponent of a subnormal x could be that of a normal number.
+
+    The exponent field may so become negative. The bits of a normal x are unchanged.
+    """
     format = x.format
     lift = format.fraction_bits + 1
     lifted = (x * 2.0**lift).as_bits() - (lift << format.fraction_bits)
@@ -67,9 +70,9 @@ def normalize_bits(x: Value) -> Value:
 
 
 def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
-    """Emit the logarithm of every x by `formula(exponent, f)` for a number 2**exponent (1 + f).
+    """Emit the logarithm of every x: `formula(exponent, f)` emits the logarithm of the positive normal number 2**exponent (1 + f).
 
-    Numbers other than positive normal ones are handled out of line.
+    Other numbers are handled out of line: subnormal ones are scaled first; 0, infinities, NaN and negative ones get their special values.
     """
     rare = needs_special_log(x)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalize_bits(x)])
@@ -89,7 +92,7 @@ def log1p_tail(f: Value, precision: int | None = None) -> Value:
 
 
 def with_special_values(x: Value, result: Value) -> Value:
-    """Emit the logarithm `result` of x, corrected where x is 0, negative, infinite or NaN."""
+    """Emit `result`, the logarithm of x, with -infinity where x is 0, NaN where x is negative or NaN, and infinity where x is infinite."""
     below = select(x.equals(0.0), x.constant(-inf), nan)
     return select(x > 0.0, select(x.equals(inf), x, result), below)
 
@@ -119,9 +122,9 @@ def log10(x: Value) -> Value:
 
 
 def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]) -> Value:
-    """Emit the logarithm of x in any base, given the logarithms of 2 and e in this base, each as a sum of two floats.
+    """Emit the logarithm of x in any base.
 
-    The leading products and sums are exact.
+    `of_two` and `of_e` are the logarithms of 2 and e in this base, each as a sum of two floats. The leading products and sums are exact.
     """
 
     def formula(exponent: Value, f: Value) -> Value:

@@ -15,7 +15,7 @@ QUARTER_BITS = 21  # the lowest bits of a float32, above which the bits begin fo
 HALF_BITS = QUARTER_BITS + 1
 
 
-def intervals(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
+def make_quarter_octave_lookup(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
     """Return a function that takes a table, and emits its entry for each of the float32 magnitudes `size`.
 
     A table has four intervals to a doubling: entry k belongs to interval k, and the first interval begins with the bits `first_bits`.
@@ -31,7 +31,7 @@ def intervals(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value
     return entry
 
 
-def steps_of_halves(size: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
+def make_half_octave_lookup(size: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
     """Return a function that takes a table, and emits its entry for each of the float32 magnitudes `size`.
 
     A table has two intervals to a doubling: entry k belongs to interval k, and the first interval begins with `first_magnitude`. No
@@ -94,7 +94,7 @@ def gather(table: Sequence[float], indices: Value) -> Value:
 
 
 def store_table(indices: Value, table: Sequence[float]) -> Value:
-    """Return the pointer to `table` as a constant of the module, as floats of the width of `indices`."""
+    """Define `table` as a constant of the module, as floats of the width of `indices`, and return the pointer to entry 0."""
     element = FLOAT if indices.format.bits == 32 else DOUBLE
     kind, module = array(element, len(table)), indices.builder.module
     content = kind.literals(table)

@@ -116,7 +116,10 @@ def helper_name(module: Module) -> str:
 
 
 def payne_hanek(x: Value) -> Quadrant:
-    """Emit a large float64 as quarter turns (modulo 4), and the remainder as the sum of two floats."""
+    """Emit a large float64 as quarter turns (modulo 4), and the remainder in radians, as the sum of two floats.
+
+    Infinities and NaN give NaN.
+    """
     bits = x.as_bits()
     negative = bits < 0
     significand = (bits & (1 << 52) - 1) | 1 << 52

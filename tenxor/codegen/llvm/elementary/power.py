@@ -27,7 +27,11 @@ def round_to_digits(value: Decimal, count: int) -> float:
 
 
 def interval_edges(number: int) -> tuple[float, float]:
-    """Return the begin and the end of interval number `number`, from 0 to INTERVALS - 1, as floats: they lie around 1."""
+    """Return the float32 numbers at the begin and the end of an interval around 1, as Python floats. The end belongs to the next interval.
+
+    The intervals 0 to INTERVALS - 1 cover numbers m from about 0.71 to 1.42. Each has equally many float32 numbers, so intervals above 1
+    are twice as wide.
+    """
     begin_bits = FIRST_BITS[32] + (number << STEP_BITS[32])
     return FLOAT32_FORMAT.from_bits(begin_bits), FLOAT32_FORMAT.from_bits(begin_bits + (1 << STEP_BITS[32]))
 
@@ -91,9 +95,9 @@ def pow(x: Value, y: Value) -> Value:
 
 
 def precise_log(bits: Value) -> Pair:
-    """Emit the natural logarithm of a number, given the bits that `normalize_bits` emits, to about 35 bits in float32 and 64 in float64.
+    """Emit the natural logarithm of a positive number as the sum of two floats, precise to about 35 bits in float32 and 64 bits in float64.
 
-    The first part alone is right to a third of its bits.
+    `bits` are the bits of the number from `normalize_bits`. The first float alone may be right to only a third of its bits.
     """
     format, width = bits.format, bits.format.bits
     position = bits - FIRST_BITS[width]
@@ -175,10 +179,11 @@ def hypot(x: Value, y: Value) -> Value:
 
 
 def compare_hypot(predicate: str, x: Value, y: Value, bound: Value, square: Value, margin: Value) -> Value:
-    """Emit the comparison `predicate` ("olt", ...) of `hypot(x, y)` with `bound`, given `square`, which is `bound` * |`bound`|.
+    """Emit the comparison `predicate` ("olt", ...) of `hypot(x, y)` with `bound`, without a root where possible. Return a bool for each
+    lane.
 
-    If the sum of squares is further from `square` than `margin`, no root is needed, as no rounding of it would lead to the other side. In
-    other cases, and with NaN, the root is computed and compared.
+    `square` must be `bound` * |`bound`|. Where x**2 + y**2 is further from `square` than `margin`, the squares are compared: no rounding of
+    the root leads to the other side. If any lane is nearer, or has NaN, the roots of all lanes are computed and compared out of line.
     """
     total = fma(x, x, y * y)
     is_decided = (total - square).abs() > margin
@@ -210,7 +215,10 @@ def root_of_squares(large: Value, small: Value) -> Value:
 
 
 def hypot_of_any(a: Value, b: Value) -> Value:
-    """Emit `hypot` of any magnitudes a and b, scaled so that their squares have room."""
+    """Emit sqrt(a**2 + b**2) of float64 numbers a and b >= 0. Both are scaled where squares would overflow or underflow.
+
+    The result is infinite if a or b is, even for a NaN beside it, and otherwise NaN for a NaN.
+    """
     large, small = select_larger(a, b), select_smaller(a, b)
     huge, tiny = large > 2.0**500, large < 2.0**-450
     down = select(huge, large.constant(2.0**-600), select(tiny, large.constant(2.0**600), 1.0))
