@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ def plan_fields(plan: Plan) -> tuple[object, ...]:
 @pytest.fixture
 def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Log for each pattern whether its plan was reused, and compare each reused plan with one made for the pattern."""
-    find, make, find_in_memory = generic_plans.find_or_make_plan, generic_plans.planner.make_plan, generic_plans.find_plan_in_memory
+    sources = {name: getattr(generic_plans, name) for name in ("find_plan_in_memory", "find_stored_plan")}
+    make_new, make = generic_plans.make_plan, generic_plans.planner.make_plan
     planned_patterns: list[GraphSignature] = []
     reused: list[bool] = []
 
@@ -68,13 +70,13 @@ def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         planned_patterns.append(pattern)
         return make(pattern)
 
-    def find_and_compare(pattern: GraphSignature) -> Plan:
+    def make_and_compare(pattern: GraphSignature) -> Plan:
         before = len(planned_patterns)
-        plan = find(pattern)
+        plan = make_new(pattern)
         return compare_with_own(pattern, plan, is_taken_over=len(planned_patterns) == before)
 
-    def look_up_in_memory(pattern: GraphSignature) -> Plan | None:
-        plan = find_in_memory(pattern)
+    def find_and_compare(name: str, pattern: GraphSignature) -> Plan | None:
+        plan = sources[name](pattern)
         return None if plan is None else compare_with_own(pattern, plan, is_taken_over=True)
 
     def compare_with_own(pattern: GraphSignature, plan: Plan, *, is_taken_over: bool) -> Plan:
@@ -83,9 +85,13 @@ def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
             assert plan_fields(plan) == plan_fields(make(pattern))
         return plan
 
-    monkeypatch.setattr(generic_plans, "find_plan_in_memory", look_up_in_memory)
+    lazy_functions = sys.modules["tenxor.runtime.realize"].generic_plans
+    for name in sources:
+        monkeypatch.setattr(generic_plans, name, partial(find_and_compare, name))
+        monkeypatch.setattr(lazy_functions, name, partial(find_and_compare, name), raising=False)
     monkeypatch.setattr(generic_plans.planner, "make_plan", make_and_log)
-    monkeypatch.setattr(generic_plans, "find_or_make_plan", find_and_compare)
+    monkeypatch.setattr(generic_plans, "make_plan", make_and_compare)
+    monkeypatch.setattr(lazy_functions, "make_plan", make_and_compare, raising=False)
     monkeypatch.setattr(generic_plans, "_caches", generic_plans.BoundedCache(generic_plans.MAX_STRUCTURES))
     yield reused
 

@@ -240,7 +240,7 @@ class TestStructureKeys:
             return generic_plans.extract_structure(pattern, numbers), generic_plans.group_equal_dims(numbers)[0]
 
         structures = [structure_of(pattern) for pattern in patterns]
-        structure_texts = [plan_disk_cache.encode_structure_key(structure) for structure in structures]
+        structure_texts = [plan_disk_cache.encode_structure(structure) for structure in structures]
         assert None not in structure_texts and 30 < len(set(structure_texts)) < len(structures)
         for k, structure in enumerate(structures):
             assert [text == structure_texts[k] for text in structure_texts] == [other_key == structure for other_key in structures]
@@ -408,7 +408,7 @@ class TestPlanOnDisk:
             same, numbers = generic_plans.group_equal_dims(sizes)
             generic = plan_tracing.trace_generic_plan(pattern, numbers)
             assert generic is not None
-            key = structure, same
+            key = plan_disk_cache.encode_structure((structure, same))
             assert plan_disk_cache.load_generic_plans(key) == []
             plan_disk_cache.store_generic_plans(key, [(generic.plan_without_dims, generic.evaluate, generic.is_pinned)])
             (again,) = [generic_plans.GenericPlan(*entry) for entry in plan_disk_cache.load_generic_plans(key)]

@@ -15,6 +15,7 @@ from tenxor.codegen.llvm import cpuid
 from tenxor.runtime import generic_plans, plan_disk_cache, plan_tracing, shipped_generic_plans
 from tenxor.runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
 from tenxor.runtime.planner import make_plan, make_symbolic_plan
+from tenxor.runtime.realize import get_plan
 from tenxor.runtime.shipped_generic_plans import ShippedPlan
 from tenxor.symbolic.guards import guards_hold
 from tenxor.target import Caches, Settings, Target
@@ -92,10 +93,10 @@ def shipped_for(pattern: GraphSignature, there: dict[str, bytes]) -> None:
     structure, numbers = split_structure(pattern)
     plan, text = (
         plan_tracing.trace_shipped_plan(pattern, numbers, backend().target.settings),
-        plan_disk_cache.encode_structure_key(structure, shipped_generic_plans.SHIPPED_NAMESPACE),
+        plan_disk_cache.encode_structure(structure),
     )
     assert plan is not None and text is not None
-    there[text] = shipped_generic_plans.serialize_generic_plans([plan])
+    there[shipped_generic_plans.make_shipped_key(text)] = shipped_generic_plans.serialize_generic_plans([plan])
 
 
 def rows(m: int, n: int) -> GraphSignature:
@@ -111,11 +112,12 @@ def test_shipped_generic_plan_is_used_without_planning_or_disk_writes(there: dic
     monkeypatch.setattr(generic_plans.planner, "make_symbolic_plan", lambda *args: planned.append(args) or make_symbolic_plan(*args))
     monkeypatch.setattr(plan_disk_cache, "store_generic_plans", lambda key, plans: written.append(list(plans)))
     for (m, n), words in zip(((50, 70), (51, 80)), expected, strict=True):
-        plan = generic_plans.find_or_make_plan(rows(m, n))
+        plan = get_plan(rows(m, n))
+        assert plan is not None
         assert in_tuples(plan_disk_cache.serialize_plan(plan)) == in_tuples(words) and plan.target is backend().target
     assert not planned and not written
     for _ in range(2):  # rows as short as these need another plan
-        generic_plans.find_or_make_plan(rows(50, 3))
+        generic_plans.make_plan(rows(50, 3))
     assert len(planned) == 2 and [len(plans) for plans in written] == [1]
 
 
@@ -123,17 +125,17 @@ def test_shipped_generic_plan_is_used_without_planning_or_disk_writes(there: dic
 def test_machine_with_tuned_settings_uses_no_shipped_plans(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = rows(40, 60)
     shipped_for(pattern, there)
-    structure, _ = split_structure(pattern)
+    text = plan_disk_cache.encode_structure(split_structure(pattern)[0])
     target = backend().target
-    assert len(shipped_generic_plans.find_shipped_plans(structure, target)) == 1
+    assert len(shipped_generic_plans.find_shipped_plans(text, target)) == 1
     for other_target in (
         tuned(target, blocks={"l2_working_bytes": 12345}),
         tuned(target, streams={"min_result_bytes": 1}),
         tuned(target, single_pass={"max_row_bytes": 7}),
     ):
-        assert shipped_generic_plans.find_shipped_plans(structure, other_target) == []
+        assert shipped_generic_plans.find_shipped_plans(text, other_target) == []
     monkeypatch.setattr(plan_disk_cache, "_is_disabled", True)  # as where it is to be seen what plans are made of
-    assert shipped_generic_plans.find_shipped_plans(structure, target) == []
+    assert shipped_generic_plans.find_shipped_plans(text, target) == []
 
 
 def test_machines_of_one_level_differ_in_their_settings_alone() -> None:

@@ -17,7 +17,7 @@ from tenxor.runtime import generic_plans, plan_disk_cache, shipped_op_plans
 from tenxor.runtime.graph_signature import GraphSignature, capture_in_python
 from tenxor.runtime.operand_axes import merge_axes
 from tenxor.runtime.planner import make_plan
-from tenxor.runtime.realize import realize
+from tenxor.runtime.realize import get_plan, realize
 
 pytestmark = pytest.mark.usefixtures("plain")
 DTYPES = (tx.float32, tx.float64, tx.int64, tx.uint8, tx.int16, tx.bool)
@@ -202,7 +202,7 @@ def test_shipped_plans_are_used_without_planning(there: dict[str, bytes], monkey
     monkeypatch.setattr(plan_disk_cache, "_is_disabled", False)
     for name in ("make_plan", "make_symbolic_plan"):
         monkeypatch.setattr(generic_plans.planner, name, None)
-    assert len(generic_plans.find_or_make_plan(pattern).steps) == 1
+    assert len(get_plan(pattern).steps) == 1
 
 
 def in_tuples(words: object) -> object:

@@ -175,8 +175,7 @@ def unfused(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
     monkeypatch.setattr(module.unfused_plans, "make_unfused_plan", make, raising=False)
     monkeypatch.setattr(module.plan_disk_cache, "can_use_shipped_plans", lambda: True, raising=False)
-    monkeypatch.setattr(module.plan_disk_cache, "load_plan", lambda signature: None, raising=False)
-    monkeypatch.setattr(module, "find_shipped_plan", lambda signature: None)
+    monkeypatch.setattr(module, "_find_in_sources", lambda signature: None)
     tx.clear_caches()
     return plans
 

@@ -34,7 +34,7 @@ from ..runtime.pending_limits import forget_pending_refs
 from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
 from ..runtime.realize import evict_plans
-from ..runtime.shipped_generic_plans import SHIPPED_NAMESPACE, ShippedPlan, serialize_generic_plans
+from ..runtime.shipped_generic_plans import ShippedPlan, make_shipped_key, serialize_generic_plans
 from ..runtime.unfused_plans import list_pieces
 from ..symbolic.guards import guards_hold
 from ..target import Caches
@@ -147,10 +147,10 @@ class _PlanCollection:
         Return False if a plan cannot be size-generic, or differs from the planner's plan.
         """
         structure, sizes = split_structure(signature) or (None, ())
-        key = None if structure is None else plan_disk_cache.encode_structure_key(structure, SHIPPED_NAMESPACE)
-        if key is None:
+        structure_text = None if structure is None else plan_disk_cache.encode_structure(structure)
+        if structure_text is None:
             return False
-        plans = self.generic_plans.setdefault(key, [])
+        plans = self.generic_plans.setdefault(make_shipped_key(structure_text), [])
         for target in self.targets:
             inputs = *sizes, *target.settings
             if not any([guards_hold(plan.guard_program, inputs) for plan in plans]):

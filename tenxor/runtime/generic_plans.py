@@ -29,7 +29,6 @@ from .shipped_generic_plans import ShippedPlan
 
 # Loaded on first use: shipped plans need neither
 planner, plan_tracing = LazyModule("tenxor.runtime.planner"), LazyModule("tenxor.runtime.plan_tracing")
-MAX_STORED_GRAPH_NODES = 32  # pending nodes of a graph whose generic plans are looked for in the package and on disk
 MAX_STRUCTURES = 1024
 MAX_GENERIC_PLANS = 48  # generic plans for one structure
 
@@ -68,74 +67,99 @@ class GenericPlan:
         return outline.with_steps(steps)
 
 
-def find_or_make_plan(signature: GraphSignature) -> Plan:
-    """Return the plan for `signature`: a generic plan with the dims filled in, or a new plan for exactly these dims.
-
-    Missing kernels are compiled.
-    """
-    match = find_generic_plan(signature)
-    if match is None:
-        return _make_exact_plan(signature)
-    general, numbers = match
-    return general.instantiate(numbers)
-
-
 def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in memory; None on a miss.
-
-    `realize.get_plan` calls this function first: a read of the exact plan from disk takes longer.
-    """
+    """Return the plan for `signature` from a generic plan in memory; None on a miss."""
     structure_and_dims = split_structure(signature) if _caches else None
     cache = None if structure_and_dims is None else _caches.get(structure_and_dims[0])
     if structure_and_dims is None or cache is None or cache.target is not backend().target:
         return None
-    match = cache.match(structure_and_dims[1])
-    return None if match is None else match[0].instantiate(match[1])
+    return _instantiate(cache.match(structure_and_dims[1]))
+
+
+def find_stored_plan(signature: GraphSignature) -> Plan | None:
+    """Return the plan for `signature` from a generic plan in memory, in the package or on disk; None on a miss. Nothing is traced."""
+    return _instantiate(_find_match(signature))
+
+
+def make_plan(signature: GraphSignature) -> Plan:
+    """Return a new plan for `signature`, which no source has: from a new generic plan if a trace is due, else for exactly these dims.
+
+    Missing kernels are compiled.
+    """
+    return _instantiate(_trace_if_due(signature)) or planner.make_plan(signature)
 
 
 def get_exact_plan(signature: GraphSignature) -> Plan:
-    """Return a plan specialised to the exact dims of `signature`, read from disk or made and then written to disk. Use no generic plan."""
+    """Return a plan specialised to the exact dims of `signature`, read from disk or made and then written to disk. Use no generic plan.
+
+    For a single operation the plan may have a shipped kernel.
+    """
     plan = plan_disk_cache.load_plan(signature)
     if plan is None:
-        plan = _make_exact_plan(signature)
+        plan = plan_disk_cache.find_shipped_rows_plan(signature) or planner.make_plan(signature)
         plan_disk_cache.store_plan(signature, plan)
     return plan
 
 
-def _make_exact_plan(signature: GraphSignature) -> Plan:
-    """Return a new plan for the exact dims of `signature`: by a shipped kernel for a single operation if one fits, else by the planner."""
-    plan: Plan = plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) or planner.make_plan(signature)
-    return plan
+Match = tuple[GenericPlan, StepDims]  # a generic plan whose guards hold for a graph, and the dims of the steps
 
 
-def find_generic_plan(
-    signature: GraphSignature, trace_every_miss: bool = False, may_trace: bool = True
-) -> tuple[GenericPlan, StepDims] | None:
+def _instantiate(match: Match | None) -> Plan | None:
+    """Return the concrete plan of `match`; None for None."""
+    return None if match is None else match[0].instantiate(match[1])
+
+
+def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False) -> Match | None:
     """Return the generic plan whose guards hold for `signature`, and its `StepDims`. On a miss, trace a new generic plan if this is due.
 
     Return None if `signature` must be planned for its exact dims: a layout has offset tables, tracing failed, or a trace is not due
-    yet. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans of a structure; without `may_trace`, never.
+    yet. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans of a structure.
+    """
+    return _find_match(signature) or _trace_if_due(signature, trace_every_miss)
+
+
+def _find_match(signature: GraphSignature) -> Match | None:
+    """Return the generic plan for `signature` in memory, in the package or on disk, and its `StepDims`; None on a miss."""
+    structure_and_dims = split_structure(signature)
+    if structure_and_dims is None:
+        return None
+    key, dims = structure_and_dims
+    cache = _open_cache(key)
+    return cache.match(dims) or cache.load_shipped(dims)
+
+
+def _open_cache(structure: object) -> _TargetCache:
+    """Return the cache of generic plans of `structure`; a new cache has the plans in the package and on disk."""
+    cache, target = _caches.get(structure), backend().target
+    if cache is None or cache.target is not target:
+        text = plan_disk_cache.encode_structure(structure)
+        cache = _TargetCache(target, text, shipped_generic_plans.find_shipped_plans(text, target))
+        cache.entries += [GenericPlan(*entry) for entry in plan_disk_cache.load_generic_plans(text)]
+        _caches.put(structure, cache)
+    return cache
+
+
+def _trace_if_due(signature: GraphSignature, trace_every_miss: bool = False) -> Match | None:
+    """Trace and store a generic plan for `signature`, which no generic plan suits, and return the plan and its `StepDims`.
+
+    Return None if no trace is due or the trace fails. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans
+    of a structure.
     """
     structure_and_dims = split_structure(signature)
     if structure_and_dims is None:
         return None
     key, dims = structure_and_dims
-    cache, target = _caches.get(key), backend().target
-    if cache is None or cache.target is not target:
-        cache = _TargetCache(target, shipped_generic_plans.find_shipped_plans(key, target))
-        cache.entries += [GenericPlan(*entry) for entry in plan_disk_cache.load_generic_plans(key)]
-        _caches.put(key, cache)
-    match = cache.match(dims) or cache.load_shipped(dims)
-    if match is None and may_trace and (cache.should_generalize() or (trace_every_miss and len(cache.entries) < cache.max_entries)):
-        match = cache.insert(plan_tracing.trace_generic_plan(signature, dims), dims)
-        if match is not None:
-            plan_disk_cache.store_generic_plans(
-                key, [(entry.plan_without_dims, entry.evaluate, entry.is_pinned) for entry in cache.entries if not entry.is_shipped]
-            )
+    cache = _open_cache(key)
+    if not (cache.should_generalize() or (trace_every_miss and len(cache.entries) < cache.max_entries)):
+        return None
+    match = cache.insert(plan_tracing.trace_generic_plan(signature, dims), dims)
+    if match is not None:
+        new_plans = [(entry.plan_without_dims, entry.evaluate, entry.is_pinned) for entry in cache.entries if not entry.is_shipped]
+        plan_disk_cache.store_generic_plans(cache.structure_text, new_plans)
     return match
 
 
-def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: GraphSignature) -> tuple[GenericPlan, StepDims] | None:
+def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: GraphSignature) -> Match | None:
     """Return the generic plan for `signature`, and its `StepDims` in terms of the symbolic sizes of `symbolic_signature`.
 
     `symbolic_signature` is the same graph as `signature`, with `SymInt`s for dims. Return None if the structures differ, if no generic
@@ -156,19 +180,8 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
     return None if evaluated_dims is None else (general, evaluated_dims)
 
 
-def find_shipped_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in the package or on disk, or else by a shipped kernel for rows.
-
-    Nothing is traced. Return None on a miss, and for a graph of more than `MAX_STORED_GRAPH_NODES` pending nodes.
-    """
-    if signature.pending_count > MAX_STORED_GRAPH_NODES:
-        return None
-    match = find_generic_plan(signature, may_trace=False)
-    return plan_disk_cache.find_shipped_op_plan(signature, by_rows=True) if match is None else match[0].instantiate(match[1])
-
-
 def has_cached_structure(signature: GraphSignature) -> bool:
-    """Return whether `find_generic_plan` was called before with a graph of the same structure as `signature`, still in the cache.
+    """Return whether a generic plan was looked for before with a graph of the same structure as `signature`, still in the cache.
 
     A generic plan need not exist.
     """
@@ -179,16 +192,17 @@ def has_cached_structure(signature: GraphSignature) -> bool:
 class _TargetCache(GuardedCache[GenericPlan]):
     """A guarded cache of the generic plans of a structure for `target`.
 
-    `unloaded_plans` are shipped plans of the structure, not loaded so far.
+    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`). `unloaded_plans` are shipped plans of the
+    structure, not loaded so far.
     """
 
-    __slots__ = ("unloaded_plans", "target")
+    __slots__ = ("structure_text", "unloaded_plans", "target")
 
-    def __init__(self, target: Target, plans: list[ShippedPlan]) -> None:
+    def __init__(self, target: Target, structure_text: str | None, plans: list[ShippedPlan]) -> None:
         super().__init__(MAX_GENERIC_PLANS)
-        self.target, self.unloaded_plans = target, plans
+        self.target, self.structure_text, self.unloaded_plans = target, structure_text, plans
 
-    def load_shipped(self, dims: tuple[int, ...]) -> tuple[GenericPlan, StepDims] | None:
+    def load_shipped(self, dims: tuple[int, ...]) -> Match | None:
         """Load the first shipped plan whose guards hold for `dims`, insert the plan, and return it with the evaluated dims.
 
         `dims` are the distinct dims of a graph (`split_structure`). Return None if no guards hold, or if a kernel of the plan is missing.

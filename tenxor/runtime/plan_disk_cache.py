@@ -56,12 +56,16 @@ def load_plan(signature: GraphSignature) -> Plan | None:
 
     Return None if the plan or a kernel is missing. The disk is not read after `MAX_LOOKUPS` look-ups, and nothing with `TENXOR_DEBUG` set.
     """
-    return find_shipped_op_plan(signature) or (_read_exact(signature) if _may_look_up() else None)
+    plan = shipped_op_plans.find_shipped_op_plan(signature) if can_use_shipped_plans() else None
+    return plan or (_read_exact(signature) if _may_look_up() else None)
 
 
-def find_shipped_op_plan(signature: GraphSignature, *, by_rows: bool = False) -> Plan | None:
-    """Return the result of `shipped_op_plans.find_shipped_op_plan`, or None if shipped plans are disabled."""
-    return shipped_op_plans.find_shipped_op_plan(signature, by_rows=by_rows) if can_use_shipped_plans() else None
+def find_shipped_rows_plan(signature: GraphSignature) -> Plan | None:
+    """Return the plan for `signature`, a single operation, by a shipped kernel, which may run on each row of several axes.
+
+    Return None on a miss, or if shipped plans are disabled.
+    """
+    return shipped_op_plans.find_shipped_op_plan(signature, by_rows=True) if can_use_shipped_plans() else None
 
 
 def _may_look_up() -> bool:
@@ -120,12 +124,12 @@ def _write_value(text: str | None, words: Any) -> None:
     backend().write_stored(text, content)
 
 
-def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
-    """Return the generic plans that earlier processes stored for `structure`, a key of `split_structure`.
+def load_generic_plans(structure_text: str | None) -> list[StoredGenericPlan]:
+    """Return the generic plans that earlier processes stored for a structure, given by its text (`encode_structure`).
 
     Plans with a missing kernel are left out. The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
     """
-    entries = _read_value(encode_structure_key(structure)) if _may_look_up() else None
+    entries = _read_value(_add_namespace(structure_text)) if _may_look_up() else None
     plans = []
     for words, code, is_pinned in entries or ():
         outline = deserialize_plan(words)
@@ -135,15 +139,15 @@ def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
     return plans
 
 
-def store_generic_plans(structure: object, plans: Iterable[StoredGenericPlan]) -> None:
-    """Write the generic plans `plans` of `structure`, a key of `split_structure`, to disk for later processes.
+def store_generic_plans(structure_text: str | None, plans: Iterable[StoredGenericPlan]) -> None:
+    """Write the generic plans `plans` of a structure, given by its text (`encode_structure`), to disk for later processes.
 
     They replace the plans stored before. Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with
     `TENXOR_DEBUG` set.
     """
     if _lookup_count < MAX_LOOKUPS and not DEBUG_LEVEL:
         entries = [(serialize_plan(outline), evaluate.__code__, is_pinned) for outline, evaluate, is_pinned in plans]
-        _write_value(encode_structure_key(structure), [words for words in entries if words[0] is not None])
+        _write_value(_add_namespace(structure_text), [words for words in entries if words[0] is not None])
 
 
 # --- keys of plans on disk --------------------------------------------------------------------------------------------
@@ -161,18 +165,22 @@ def encode_graph_key(graph_signature: GraphSignature) -> str | None:
             return None if x.is_uncacheable else _encode_recipe(x)
         return None if x is None else str(x)
 
-    return _encode_nested_key("plan", (graph_signature.key, shapes), leaf_text)
+    return _encode_nested(["plan"], (graph_signature.key, shapes), leaf_text)
 
 
 _GENERIC_NAMESPACE = f"general {sys.implementation.cache_tag} {sys.hexversion}"  # code objects are specific to a version of the interpreter
 
 
-def encode_structure_key(structure: object, namespace: str = _GENERIC_NAMESPACE) -> str | None:
+def _add_namespace(structure_text: str | None) -> str | None:
+    """Return the key on disk of the generic plans of a structure; None for a structure that cannot be stored."""
+    return None if structure_text is None else f"{_GENERIC_NAMESPACE} {structure_text}"
+
+
+def encode_structure(structure: object) -> str | None:
     """Return a text that is equal for two structures only if they are identical; None for a structure that cannot be stored on disk.
 
-    `structure` is a key of `split_structure`. `namespace` is the name of the format in which the plans are stored, and begins the text.
+    `structure` is a key of `split_structure`.
     """
-
     texts = dict[object, str | None]()  # of operations and dtypes, which a large graph repeats
 
     def leaf_text(x: object) -> str | None:
@@ -182,15 +190,14 @@ def encode_structure_key(structure: object, namespace: str = _GENERIC_NAMESPACE)
             texts[x] = str(x) if type(x) is DType else _encode_operation(x)
         return texts[x]
 
-    return _encode_nested_key(namespace, structure, leaf_text)
+    return _encode_nested([], structure, leaf_text)
 
 
-def _encode_nested_key(first_word: str, root: object, leaf_text: Callable[[object], str | None]) -> str | None:
-    """Return the text of `root`, nested tuples, with `leaf_text(x)` for each leaf x. The text begins with `first_word`.
+def _encode_nested(words: list[str], root: object, leaf_text: Callable[[object], str | None]) -> str | None:
+    """Return the text of `root`, nested tuples, with `leaf_text(x)` for each leaf x; `words` is the beginning of the text, and changes.
 
     Return None if `leaf_text` returns None for a leaf.
     """
-    words = [first_word]
     stack = [root]
     while stack:
         item = stack.pop()

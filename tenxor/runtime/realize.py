@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 build_value_error = LazyFunctions("tenxor.runtime.index_errors").build_value_error
 ownership, graph_signature = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
 plan_disk_cache, shipped_op_plans = LazyFunctions("tenxor.runtime.plan_disk_cache"), LazyFunctions("tenxor.runtime.shipped_op_plans")
-# Imports the planner on first use: plans on disk do not need it
-find_or_make_plan, find_shipped_plan = (
-    LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan,
-    LazyFunctions("tenxor.runtime.generic_plans").find_shipped_plan,
-)
+generic_plans = LazyFunctions("tenxor.runtime.generic_plans")
 unfused_plans, element_requests = LazyFunctions("tenxor.runtime.unfused_plans"), LazyFunctions("tenxor.runtime.element_requests")
 
 MAX_PLANS = 4096
@@ -108,9 +104,9 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
 
 
 def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
-    """Return the plan for `signature`: cached, stored, shipped or made now; None if a node of `signature` was computed meanwhile.
+    """Return the plan for `signature`, found or made now; None if a node of `signature` was computed meanwhile.
 
-    With `may_defer`, return an unfused plan, where possible, until a plan for the whole is due (`Deferral`).
+    With `may_defer`, make an unfused plan, where possible, until a plan for the whole is due (`Deferral`).
     """
     cached = _cached_plan(signature.key)
     if cached is not None and (cached.deferral is None or (may_defer and not cached.deferral.charge_run())):
@@ -121,11 +117,11 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
         snapshot = signature.snapshot()
         if snapshot is None:
             return None
-        plan = _find_stored_plan(snapshot)
+        plan = _find_in_sources(snapshot)
         if plan is None and may_defer and cached is None and plan_disk_cache.can_use_shipped_plans():
             plan = unfused_plans.make_unfused_plan(snapshot, _find_piece_plan, get_plan)
         if plan is None:
-            plan = find_or_make_plan(snapshot)
+            plan = generic_plans.make_plan(snapshot)
             plan_disk_cache.store_plan(snapshot, plan)
     if backend().kernel_count() > MAX_KERNELS:
         compiled_kernels.evictions += 1
@@ -134,28 +130,48 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
     return plan
 
 
-def _find_stored_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from memory, from the disk or from the package; None if no plan is found, or only an unfused one."""
-    plan: Plan | None = _cached_plan(signature.key)
-    if plan is not None and plan.deferral is None:
-        return plan
-    generic_plans = find_loaded_module("tenxor.runtime.generic_plans")
-    plan = None if generic_plans is None else generic_plans.find_plan_in_memory(signature)
-    plan = plan or plan_disk_cache.load_plan(signature) or find_shipped_plan(signature)
+def _find_in_sources(signature: GraphSignature) -> Plan | None:
+    """Return the plan for `signature` from the first source that has one; None if none has. Each source is asked once, the quickest first.
+
+    The sources are exact and generic plans in memory; a shipped kernel for a single operation, or an exact plan on disk; generic plans in
+    the package or on disk; and a shipped kernel for each row of a single operation.
+    """
+    plan: Plan | None = (
+        _find_fused_in_memory(signature)
+        or _find_generic_in_memory(signature)
+        or plan_disk_cache.load_plan(signature)
+        or generic_plans.find_stored_plan(signature)
+        or plan_disk_cache.find_shipped_rows_plan(signature)
+    )
+    return plan
+
+
+def _find_fused_in_memory(signature: GraphSignature) -> Plan | None:
+    """Return the cached plan for `signature`, unless it is unfused; None on a miss.
+
+    The fast path names a graph by other keys than Python, so a graph that misses by one key may hit by the other.
+    """
+    plan = _cached_plan(signature.key)
+    return plan if plan is not None and plan.deferral is None else None
+
+
+def _find_generic_in_memory(signature: GraphSignature) -> Plan | None:
+    """Return the plan for `signature` from a generic plan in memory; None on a miss. The module of generic plans is not imported."""
+    module = find_loaded_module("tenxor.runtime.generic_plans")
+    plan: Plan | None = None if module is None else module.find_plan_in_memory(signature)
     return plan
 
 
 def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
-    """Return a plan for `signature`, of a piece of a graph, from memory, from the package or from the disk, and the nanoseconds to
-    save by a compiled kernel. Return None if no plan is found.
+    """Return a plan for `signature`, of a piece of a graph, and the nanoseconds to save by a compiled kernel; None if no source has one.
+
+    A shipped kernel much slower than a compiled kernel is the last source.
     """
-    plan = _cached_plan(signature.key)
-    if plan is None or plan.deferral is not None:
-        plan = plan_disk_cache.find_shipped_op_plan(signature) or find_shipped_plan(signature) or plan_disk_cache.load_plan(signature)
-        if plan is None:
-            temporary: tuple[Plan, int] | None = shipped_op_plans.find_temporary_plan(signature)
-            return temporary
-        _plans.put(signature.key, plan, plan.table_bytes)
+    plan = _find_in_sources(signature)
+    if plan is None:
+        temporary: tuple[Plan, int] | None = shipped_op_plans.find_temporary_plan(signature)
+        return temporary
+    _plans.put(signature.key, plan, plan.table_bytes)
     return plan, 0
 
 

@@ -62,14 +62,20 @@ def serialize_generic_plans(plans: Iterable[ShippedPlan]) -> bytes:
     return content
 
 
-def find_shipped_plans(structure: object, target: Target) -> list[ShippedPlan]:
-    """Return the plans shipped for `structure`, a key of `split_structure`.
+def make_shipped_key(structure_text: str) -> str:
+    """Return the key in the package of the plans of a structure, given by its text (`plan_disk_cache.encode_structure`)."""
+    return f"{SHIPPED_NAMESPACE} {structure_text}"
+
+
+def find_shipped_plans(structure_text: str | None, target: Target) -> list[ShippedPlan]:
+    """Return the plans shipped for a structure, given by its text (`plan_disk_cache.encode_structure`).
 
     The list is empty if none are shipped, if shipped plans are disabled, or if `target` differs from the instruction level in more than the
     settings.
     """
-    text = plan_disk_cache.encode_structure_key(structure, SHIPPED_NAMESPACE) if plan_disk_cache.can_use_shipped_plans() else None
-    content = None if text is None else backend().read_shipped(text)
+    if structure_text is None or not plan_disk_cache.can_use_shipped_plans():
+        return []
+    content = backend().read_shipped(make_shipped_key(structure_text))
     if content is None or target.with_settings(target.settings) != target:
         return []  # a machine with more differences than the settings
     return [ShippedPlan(*fields) for fields in marshal.loads(zlib.decompress(content))]
