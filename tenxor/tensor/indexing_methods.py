@@ -111,6 +111,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         ):
             target.spec.is_writable = True
             return  # `t[key] += v` has written to it already
+        self._compute_earlier_writes()
         target._write(operand)
 
     @argument_aliases
@@ -298,6 +299,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
 
     def _set_advanced(self, items: tuple[Any, ...], value: Any) -> None:
         """Write the tensor or number `value` to the elements selected by a key with index arrays, lists or index tensors."""
+        self._compute_earlier_writes()
         items = self._key_items(items)
         if any([is_traced(p) and p.dtype.kind == "bool" for p in items]):
             traced_tensors.write_at_mask(self, items, value)

@@ -78,6 +78,15 @@ class WriteMethods(TensorBase):
             else:
                 self._store(source, through, pinned, consume_value=consume_value)
 
+    def _compute_earlier_writes(self) -> None:
+        """Compute the content of the storage if writes to parts of it are pending, except on the tape.
+
+        Further writes are then done at once. In a loop, one more pending write for each step would cost more than the writes.
+        """
+        node = self._latest_node()
+        if node.buffer is None and node.tape_node is None and is_write(node.op):
+            realize(node)
+
     # Parts of a write. The references to the overwritten content are counted meanwhile, so no local variable holds a node. A source of a
     # write is known by its storage.
 
