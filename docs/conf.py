@@ -81,10 +81,10 @@ def resolve_types_by_full_names(app, doctree):
     from sphinx import addnodes
 
     for signature in doctree.findall(addnodes.desc_signature):
-        for reference in signature.findall(addnodes.pending_xref):
+        for reference in [*signature.findall(addnodes.pending_xref)]:
             reference["refspecific"] = False
             if "." not in reference["reftarget"] and not app.config.intersphinx_mapping:
-                reference.replace_self(nodes.inline("", "", *reference.children))
+                reference.replace_self(nodes.inline("", reference["reftarget"]))
 
 
 def setup(app):
