@@ -49,7 +49,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navigation_with_keys": False,
     "collapse_navigation": True,
-    "show_prev_next": True,
+    "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
