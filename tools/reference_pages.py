@@ -14,7 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import tenxor as tx
+from tenxor._utils.foreign_names import OUR_FUNCTION_BY_ALIAS
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_SOURCE_LINES = 150  # of a function whose source is shown on its page
@@ -334,7 +337,7 @@ class Writer:
             body += self.write_tensor_members() if value is tx.Tensor else self.members(value)
         else:
             directive = f".. py:function:: {group.module}.{name}{signature(value)}"
-            body = self.docstring(value, group.module)
+            body = self.docstring(value, group.module) + "\n\n" + other_names(group, name)
         text += f"{directive}\n\n{textwrap.indent(body, '   ')}\n\n" + source(value, name)
         self.write_page(page_name(group.module, name), text)
 
@@ -361,7 +364,8 @@ class Writer:
         text = ""
         for name, member in vars(value).items():
             doc = inspect.getdoc(getattr(value, name, None))
-            if name.startswith("_") or not doc or inspect.ismemberdescriptor(member):
+            is_value = doc == inspect.getdoc(type(member)) or name in getattr(value, "_fields", ())  # without words of its own
+            if name.startswith("_") or not doc or is_value or inspect.ismemberdescriptor(member):
                 continue
             if isinstance(member, property) or not callable(getattr(value, name)):
                 directive = f".. py:attribute:: {name}"
@@ -391,6 +395,22 @@ class Writer:
 def heading(title: str) -> str:
     """Return a title of a page."""
     return f"{title}\n{'=' * len(title)}\n\n"
+
+
+def other_names(group: Group, name: str) -> str:
+    """Return sentences about the other names of a function: its method, its aliases, and NumPy's function of the same name."""
+    path = f"{group.module}.{name}".removeprefix("tenxor.")
+    names = [f":py:obj:`x.{name}() <tenxor.Tensor.{name}>`"] if group.module == "tenxor" and is_method(name) else []
+    names += [f"``tx.{alias}``" for alias, ours in OUR_FUNCTION_BY_ALIAS.items() if ours == path]
+    text = f"Other names: {', '.join(names)}.\n" if names else ""
+    home = {"tenxor": np, "tenxor.linalg": np.linalg, "tenxor.fft": np.fft}.get(group.module) if group.page != "runtime" else None
+    function = getattr(home, name, None)
+    return f"{text}In NumPy: :py:obj:`np.{path} <numpy.{path}>`.\n" if callable(function) and not inspect.isclass(function) else text
+
+
+def is_method(name: str) -> bool:
+    """Return whether a tensor has a method of a name."""
+    return any(name in names for names in tensor_members().values()) and callable(getattr(tx.Tensor, name))
 
 
 def dtype_text(dtype: tx.DType) -> str:
