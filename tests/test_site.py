@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import inspect
+import operator
 import re
 import runpy
 from collections import Counter
@@ -51,6 +53,22 @@ def test_every_method_of_a_tensor_is_in_one_group() -> None:
     assert {"reshape", "sum", "T", "backward"} <= counts.keys() and "repeat" not in counts  # `x.repeat` is an error with advice
     elementwise = {*REFERENCE["GROUPS"][6].names.split(), *REFERENCE["GROUPS"][7].names.split(), "conjugate"}
     assert {*groups["Elementwise functions"]} <= elementwise, "name other methods in TENSOR_GROUPS"
+
+
+# Classes that functions return or that users derive from, and functions of layouts.
+WITHOUT_EXAMPLE = {
+    "tenxor.files.Gguf",
+    "tenxor.optim.Optimizer",
+    *(f"tenxor.layout.{name}" for name in ("Adjoint", "LayoutKey", "ReshapePlan", "checked_axes", "checked_axis", "count_from_start")),
+    *(f"tenxor.layout.{name}" for name in ("layout_key_of_dims", "memory_order")),
+}
+
+
+def test_page_of_every_function_and_class_has_an_example() -> None:
+    names = {f"{group.module}.{name}" for group in REFERENCE["GROUPS"] for name in REFERENCE["public_names"](group)}
+    values = {name: operator.attrgetter(name.removeprefix("tenxor."))(tx) for name in names if not name.startswith("tenxor.errors")}
+    callables = {name: value for name, value in values.items() if callable(value) and not isinstance(value, tx.DType)}
+    assert {name for name, value in callables.items() if ">>>" not in (inspect.getdoc(value) or "")} == WITHOUT_EXAMPLE
 
 
 @pytest.mark.parametrize(
