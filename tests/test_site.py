@@ -21,6 +21,7 @@ import tenxor as tx
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 REFERENCE = runpy.run_path(str(ROOT / "tools" / "reference_pages.py"))
+CONFIGURATION = runpy.run_path(str(DOCS / "conf.py"))
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 NAMES = [path.relative_to(DOCS).as_posix() for path in PAGES]
 
@@ -77,6 +78,32 @@ def test_page_of_every_function_and_class_has_an_example() -> None:
 )
 def test_types_in_signatures_are_in_the_words_of_docstrings(annotation: str, words: str) -> None:
     assert REFERENCE["plain_type"](annotation) == words
+
+
+def test_names_in_backticks_become_links_or_literals_and_code_stays(tmp_path: Path) -> None:
+    docstring = "Return `tx.sum(x)` or `tx.sum` of `x *\ny`, 2 * 3.\n\n*rest : Tensor\n\n>>> a * `b`\nc * d\n\n`tx.no_such_name`"
+    marked = "Return ``tx.sum(x)`` or :py:obj:`tx.sum <tenxor.sum>` of ``x * y``, 2 \\* 3.\n\n*rest : Tensor\n\n>>> a * `b`\nc * d\n\n"
+    assert REFERENCE["Writer"](tmp_path).mark_up(docstring) == f"{marked}``tx.no_such_name``\n"
+
+
+def test_pages_of_removed_names_are_deleted(tmp_path: Path) -> None:
+    writer = REFERENCE["Writer"](tmp_path)
+    (tmp_path / "tenxor.removed.rst").write_text("")
+    writer.write_page("tenxor.sum", "text")
+    writer.remove_old_pages()
+    assert [path.name for path in tmp_path.iterdir()] == ["tenxor.sum.rst"]
+
+
+def test_links_to_files_outside_of_the_site_become_pages_or_paths() -> None:
+    text = ["[changes](../../CHANGELOG.md) [log](../larger.md) [package](../../tenxor/api/README.md)"]
+    CONFIGURATION["prepare_page"](None, "notes/README", text)
+    assert text == ["[changes](/changes.md) [log](../larger.md) package (`tenxor/api/README.md`)"]
+
+
+def test_cells_end_without_the_empty_line_that_doctest_needs() -> None:
+    text = ["```python\n>>> 1\n1\n\n```\n\n```sh\nls\n```\n"]
+    CONFIGURATION["prepare_page"](None, "index", text)
+    assert text == ["```python\n>>> 1\n1\n```\n\n```sh\nls\n```\n"]
 
 
 def entries_of_toctrees(page: Path) -> set[str]:

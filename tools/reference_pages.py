@@ -285,7 +285,7 @@ class Writer:
         return ".. list-table::\n   :widths: 30 70\n   :class: names\n\n" + "".join(entries) + "\n"
 
     def write_all(self) -> None:
-        """Write all pages, and remove pages of names that no longer exist."""
+        """Write all pages, and remove old ones."""
         self.folder.mkdir(exist_ok=True)
         for group in GROUPS:
             self.write_group(group)
@@ -297,6 +297,10 @@ class Writer:
         text += ".. list-table::\n   :widths: 30 70\n\n"
         text += "".join(f"   * - :doc:`{group.page}`\n     - {self.mark_up(group.introduction).strip()}\n" for group in GROUPS)
         self.write_page("index", f"{text}\n.. toctree::\n   :hidden:\n\n{entries}")
+        self.remove_old_pages()
+
+    def remove_old_pages(self) -> None:
+        """Remove the pages of names that no longer exist."""
         for path in self.folder.glob("*.rst"):
             if path.stem not in self.pages:
                 path.unlink()
