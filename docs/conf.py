@@ -87,8 +87,23 @@ def resolve_types_by_full_names(app, doctree):
                 reference.replace_self(nodes.inline("", reference["reftarget"]))
 
 
+def link_public_names(app, doctree):
+    """Let names in code, such as `tx.sum` or `tx.sum(x)`, lead to their pages. A name without a page stays as it is."""
+    from docutils import nodes
+    from sphinx import addnodes
+
+    for literal in [*doctree.findall(nodes.literal)]:
+        name = re.fullmatch(r"tx\.(\w+(?:\.\w+)*)(?:\(.*\))?", literal.astext())
+        parent = literal.parent
+        if name and not isinstance(parent, (nodes.title, nodes.reference, addnodes.pending_xref)):
+            reference = addnodes.pending_xref("", refdomain="py", reftype="obj", reftarget=f"tenxor.{name[1]}", refexplicit=True)
+            parent.replace(literal, reference)
+            reference += literal
+
+
 def setup(app):
     """Write the pages of the reference before Sphinx looks for pages."""
     app.connect("builder-inited", lambda app: __import__("reference_pages").write(DOCS / "reference"))
     app.connect("source-read", prepare_page)
     app.connect("doctree-read", resolve_types_by_full_names)
+    app.connect("doctree-read", link_public_names)

@@ -230,8 +230,6 @@ class Writer:
         self.folder = folder
         self.pages: set[str] = set()
         self.references = {f"{group.module}.{name}" for group in GROUPS for name in public_names(group)}
-        self.references |= {group.module for group in GROUPS}
-        self.references |= {f"tenxor.Tensor.{name}" for names in tensor_members().values() for name in names}
 
     def write_page(self, name: str, text: str) -> None:
         """Write a page unless the file has this text already, so that Sphinx reads again only pages that changed."""
@@ -239,22 +237,6 @@ class Writer:
         path = self.folder / f"{name}.rst"
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-
-    def mark_up(self, docstring: str) -> str:
-        """Return a docstring whose names in backticks are literals, or links if they are names of the reference."""
-
-        def replace(words: str, piece: str) -> str:
-            name = "tenxor." + words.removeprefix("tx.").removesuffix("()")
-            if not piece.startswith("`"):
-                return piece
-            return f":py:obj:`{words} <{name}>`" if words.startswith("tx.") and name in self.references else f"``{words}``"
-
-        # Code stays: a line with a prompt and the lines after it, up to an empty line. numpydoc escapes the stars of a parameter's name.
-        kept = r"(^[ ]*>>>.*\n(?:.+\n)*|^[ ]*\*+\w+(?= :|$)|(?<![`:\w])`(?:[^`\n]|\n(?!\s*\n))+`(?![`_]))"
-        pieces = re.split(kept, docstring + "\n", flags=re.MULTILINE)
-        pieces[::2] = [piece.replace("*", r"\*") for piece in pieces[::2]]
-        pieces[1::2] = [replace(re.sub(r"\s+", " ", piece[1:-1]), piece) for piece in pieces[1::2]]
-        return "".join(pieces)
 
     def qualify_related(self, docstring: str, module: str) -> str:
         """Return a docstring whose section "See Also" has full names."""
@@ -269,7 +251,7 @@ class Writer:
         """Return the docstring of an object as reStructuredText."""
         from numpydoc.docscrape_sphinx import SphinxDocString
 
-        text = self.mark_up(self.qualify_related(inspect.getdoc(value) or "", module))
+        text = mark_up(self.qualify_related(inspect.getdoc(value) or "", module))
         aliases = {"Tensor": "tenxor.Tensor", "dtype": "tenxor.DType", "Generator": "tenxor.random.Generator"}
         aliases |= {name: f"tenxor.errors.{name}" for name in tx.errors.__all__}
         return str(SphinxDocString(text, config={"xref_param_type": True, "xref_aliases": aliases, "xref_ignore": "all"}))
@@ -277,7 +259,7 @@ class Writer:
     def summary(self, value: object) -> str:
         """Return the first sentence of a docstring."""
         paragraph = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
-        return self.mark_up(re.split(r"(?<=[.:])\s+(?=[A-Z])", paragraph)[0]).strip()
+        return mark_up(re.split(r"(?<=[.:])\s+(?=[A-Z])", paragraph)[0]).strip()
 
     def table(self, rows: list[tuple[str, str, str]]) -> str:
         """Return a table of names with their summaries. A row is the full name, the name shown, and the summary."""
@@ -295,7 +277,7 @@ class Writer:
             " stands before every example.\n\n"
         ).replace("`", "``")
         text += ".. list-table::\n   :widths: 30 70\n\n"
-        text += "".join(f"   * - :doc:`{group.page}`\n     - {self.mark_up(group.introduction).strip()}\n" for group in GROUPS)
+        text += "".join(f"   * - :doc:`{group.page}`\n     - {mark_up(group.introduction).strip()}\n" for group in GROUPS)
         self.write_page("index", f"{text}\n.. toctree::\n   :hidden:\n\n{entries}")
         self.remove_old_pages()
 
@@ -313,7 +295,7 @@ class Writer:
         if not group.names or group is GROUPS[0]:  # one page of each module can be what the module's name leads to
             text += f".. py:module:: {group.module}\n\n"
         prefix = group.module.replace("tenxor", "tx", 1)
-        text += self.mark_up(group.introduction) + "\n\n"
+        text += mark_up(group.introduction) + "\n\n"
         text += self.table([(f"{group.module}.{name}", f"{prefix}.{name}", self.describe(value)) for name, value in members])
         text += ".. toctree::\n   :hidden:\n\n" + "".join(f"   {page_name(group.module, name)}\n" for name, _ in members)
         self.write_page(group.page, text)
@@ -394,6 +376,16 @@ class Writer:
                 page += textwrap.indent(self.docstring(value, "tenxor"), "   ") + "\n\n" + (source(value, name) if is_method else "")
                 self.write_page(f"tenxor.Tensor.{name}", page)
         return f"{text}.. toctree::\n   :hidden:\n\n{pages}\n"
+
+
+def mark_up(docstring: str) -> str:
+    """Return a docstring whose names in backticks are literals. `docs/conf.py` links literals that are public names."""
+    # Code stays: a line with a prompt and the lines after it, up to an empty line. numpydoc escapes the stars of a parameter's name.
+    kept = r"(^[ ]*>>>.*\n(?:.+\n)*|^[ ]*\*+\w+(?= :|$)|(?<![`:\w])`(?:[^`\n]|\n(?!\s*\n))+`(?![`_]))"
+    pieces = re.split(kept, docstring + "\n", flags=re.MULTILINE)
+    pieces[::2] = [piece.replace("*", r"\*") for piece in pieces[::2]]
+    pieces[1::2] = ["`" + re.sub(r"\s+", " ", piece) + "`" if piece.startswith("`") else piece for piece in pieces[1::2]]
+    return "".join(pieces)
 
 
 def heading(title: str) -> str:
