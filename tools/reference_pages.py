@@ -373,7 +373,10 @@ class Writer:
                 is_method = callable(value) and not isinstance(member, property)
                 directive = f".. py:{'method' if is_method else 'attribute'}:: tenxor.Tensor.{name}{signature(value) if is_method else ''}"
                 page = heading(f"Tensor.{name}") + f"{directive}\n\n"
-                page += textwrap.indent(self.docstring(value, "tenxor"), "   ") + "\n\n" + (source(value, name) if is_method else "")
+                page += textwrap.indent(self.docstring(value, "tenxor"), "   ") + "\n\n"
+                if f"tenxor.{name}" in self.references and f"`tx.{name}`" not in page:
+                    page += f"The function ``tx.{name}`` has the details.\n\n"
+                page += source(value, name) if is_method else ""
                 self.write_page(f"tenxor.Tensor.{name}", page)
         return f"{text}.. toctree::\n   :hidden:\n\n{pages}\n"
 
