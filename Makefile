@@ -18,13 +18,14 @@ RUN   := $(VENV)/installed
 TEST  := $(VENV)/installed-test
 BENCH := $(VENV)/installed-bench
 OTHERS := $(VENV)/installed-interop
+DOCS   := $(VENV)/installed-docs
 
 # Tests start hundreds of processes, which would each compile our sources and the tests' anew if they kept nothing.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test test-interpreter test-as-installed interop elsewhere harden fuzz bench clean
+.PHONY: help demo quick test test-interpreter test-as-installed interop elsewhere harden fuzz bench docs clean
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
@@ -37,6 +38,7 @@ help:
 	@echo "make harden            whatever can fail fails, call by call"
 	@echo "make fuzz MINUTES=60   random programs, pickles, arrays, subscripts, entries of the cache, for so long"
 	@echo "make bench             the benchmarks, beside NumPy, numexpr, PyTorch and JAX"
+	@echo "make docs              the documentation site, in docs/_build/html; INTERSPHINX=1 links names of Python, NumPy and SciPy"
 	@echo "make clean             remove what make has made"
 
 demo: $(RUN)
@@ -98,8 +100,13 @@ fuzz: $(TEST)
 bench: $(BENCH)
 	$(PY) -m benchmarks $(ARGS)
 
+# Warnings are errors: a link without a target, a page in no table of contents. The cells of the pages run in `make test`, as doctests.
+docs: $(DOCS)
+	TENXOR_DOCS_INTERSPHINX=$(INTERSPHINX) $(PY) -m sphinx --quiet --fail-on-warning --jobs auto -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .kernels .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/reference *.egg-info .hypothesis .kernels .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made:
@@ -121,4 +128,8 @@ $(OTHERS): pyproject.toml | $(VENV)/made
 
 $(BENCH): pyproject.toml | $(VENV)/made
 	$(PIP) --editable '.[bench]'
+	touch $(RUN) $@
+
+$(DOCS): pyproject.toml | $(VENV)/made
+	$(PIP) --editable '.[docs]'
 	touch $(RUN) $@

@@ -78,6 +78,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.differentiation import *
     from .api.einops_patterns import *
     from .api.elementwise import *
+    from .api.even_spacing import *
     from .api.gather_functions import *
     from .api.grids import *
     from .api.histograms import *
@@ -141,6 +142,7 @@ else:
         "api.gather_functions": "argwhere gather index_select isin nonzero take take_along_axis take_along_dim",
         "api.unique_values": "mode unique_all unique_counts unique_inverse unique_values",
         "api.sorting": "argsort lexsort sort topk",
+        "api.even_spacing": "linspace",
         "api.grids": "diag geomspace gradient logspace meshgrid tril triu",
         "api.block_stacking": ("array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"),
         "api.reduction_functions": (

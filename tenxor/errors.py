@@ -23,6 +23,7 @@ __all__ = [
     "LinearAlgebraError",
     "MatrixShapeError",
     "MisplacedArgument",
+    "NegativeExponent",
     "NotANumber",
     "NotShared",
     "OutOfBounds",

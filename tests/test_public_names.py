@@ -78,3 +78,7 @@ def test_internal_modules_are_not_in_dir() -> None:
     assert {"graph", "lowering", "runtime", "api", "target"} <= internal
     assert not internal & {*dir(tx)} - {"__init__", "__main__", "__pycache__"}
     assert tx.lowering is sys.modules["tenxor.lowering"]  # internal modules stay reachable as attributes
+
+
+def test_errors_that_a_pending_result_raises_are_public() -> None:
+    assert {error.__name__ for error in tx.errors.EVALUATION_ERRORS} - {"MemoryError"} <= {*tx.errors.__all__}

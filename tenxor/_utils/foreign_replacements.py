@@ -224,7 +224,7 @@ _NUMPY_NAMES = {
     **dict.fromkeys(("s_", "index_exp"), "np.s_[...], whose slices index tensors"),
     **dict.fromkeys(("loadtxt", "genfromtxt"), "tx.files.load_csv(path)"),
     "savetxt": "tx.files.save_csv(path, x)",
-    **dict.fromkeys(("savez", "savez_compressed"), "tx.files.save_npz(path, {'x': x})"),
+    **dict.fromkeys(("savez", "savez_compressed"), "tx.files.save_npz(path, x=x)"),
     **dict.fromkeys(("fromfile", "fromstring"), "tx.asarray(np.fromfile(path, dtype))"),
     "memmap": "tx.asarray(np.memmap(path, dtype), copy=False)",
     "testing": "np.testing, whose functions take tensors",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from math import ceil, inf, isfinite, isinf
+from math import ceil, inf, isfinite
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -48,7 +48,6 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
-    "linspace",
     "ones",
     "ones_like",
     "tensor",
@@ -76,7 +75,7 @@ def normalize_shape(op: str, shape: Shape) -> tuple[int, ...]:
     return sizes
 
 
-def _check_device(op: str, device: str | None) -> None:
+def check_cpu(op: str, device: str | None) -> None:
     """Raise ArgumentError, beginning with `op`, unless `device` is "cpu" or None."""
     if device is not None:
         check_device(op, device)
@@ -120,7 +119,7 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
         result = _convert_by_fast_path(fast_path.creation_functions, obj, None if dtype is None else dtype_of(dtype))
         if result is not None:
             return result
-    _check_device("asarray", device)
+    check_cpu("asarray", device)
     wanted = None if dtype is None else dtype_of(dtype)
     copy = None if copy is None else check_flag("copy", copy)
     if isinstance(obj, Tensor):
@@ -228,7 +227,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()
     [7.0, 0.0]
     """
-    _check_device("from_dlpack", device)
+    check_cpu("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} has no __dlpack__ method; use tx.asarray(x)")
     return _from_dlpack("from_dlpack", x, device, copy if copy is None else check_flag("copy", copy))
@@ -256,11 +255,29 @@ def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tens
 
 
 def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
-    """Return a new tensor with the elements of `x` cast to `dtype`. With `copy=False`, return `x` itself if its dtype is equal.
+    """Return a new tensor with the elements of `x` cast to `dtype`.
 
-    Integers out of range wrap around. `device` is "cpu" or None. Raise DTypeError for complex numbers as a real dtype.
+    Parameters
+    ----------
+    x : Tensor
+    dtype : dtype
+        The dtype of the result. Integers out of range wrap around.
+    copy : bool, default True
+        If False, and `x` has the dtype already, the result is `x` itself.
+    device : "cpu", optional
+
+    Raises
+    ------
+    DTypeError
+        For complex numbers as a real dtype.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.astype(tx.asarray([1.7, -1.7]), tx.int64).tolist()
+    [1, -1]
     """
-    _check_device("astype", device)
+    check_cpu("astype", device)
     return asarray(x).astype(dtype, copy=copy)
 
 
@@ -304,7 +321,7 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
 @memoized_creation
 def _fill(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     """Return the result of `full`; messages begin with `op`. A `fill_value` on the tape has a derivative."""
-    _check_device(op, device)
+    check_cpu(op, device)
     sizes = normalize_shape(op, shape)
     if is_scalar_on_tape(fill_value):
         d = fill_value.dtype if dtype is None else dtype_of(dtype)
@@ -333,6 +350,12 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = 
         Sizes of the axes, 0 or more, else a ShapeError is raised. One integer gives a 1-D tensor.
     dtype : dtype, default float64
     device : "cpu", optional
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.zeros((2, 3)).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
     return _fill("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
@@ -340,42 +363,84 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = 
 @memoized_creation
 @argument_aliases
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of ones. `shape` is an int or a Sequence[int]; `dtype` defaults to float64; `device` is "cpu" or None."""
+    """Return a new tensor of ones. `shape` is an int or a Sequence[int]; `dtype` defaults to float64; `device` is "cpu" or None.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.ones(3, dtype=tx.int8).tolist()
+    [1, 1, 1]
+    """
     return _fill("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @memoized_creation
 @argument_aliases
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor with uninitialised elements. `shape`, `dtype` and `device` are as in `zeros`: float64 is the default dtype."""
-    _check_device("empty", device)
+    """Return a new tensor with uninitialised elements. `shape`, `dtype` and `device` are as in `zeros`: float64 is the default dtype.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.empty((2, 3)).fill_(1.0).sum().item()
+    6.0
+    """
+    check_cpu("empty", device)
     return Tensor._from_node(Node.of(EMPTY, normalize_shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
 @argument_aliases
 def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor filled with `fill_value`, as by `full`, with the shape of `x`, and by default the dtype of `x`."""
+    """Return a new tensor filled with `fill_value`, as by `full`, with the shape of `x`, and by default the dtype of `x`.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.full_like(tx.asarray([1, 2]), 7).tolist()
+    [7, 7]
+    """
     x = asarray(x)
     return _fill("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
 @argument_aliases
 def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None."""
+    """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.zeros_like(tx.asarray([1, 2])).tolist()
+    [0, 0]
+    """
     x = asarray(x)
     return _fill("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
 @argument_aliases
 def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None."""
+    """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.ones_like(tx.asarray([1, 2]), dtype=tx.float32).tolist()
+    [1.0, 1.0]
+    """
     x = asarray(x)
     return _fill("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
 @argument_aliases
 def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor with uninitialised elements, the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None."""
+    """Return a new tensor with uninitialised elements, the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.empty_like(tx.asarray([1, 2])).shape
+    (2,)
+    """
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
 
@@ -387,7 +452,7 @@ def make_flat_indices(shape: tuple[int, ...]) -> Tensor:
 
 
 @memoized_creation
-def _float_range(count: int) -> Tensor:
+def make_float_range(count: int) -> Tensor:
     """Return the vector 0, 1, ..., `count` - 1, as float64."""
     return make_flat_indices((count,)).astype(DEFAULT_FLOAT)
 
@@ -444,7 +509,7 @@ def arange(
     >>> tx.arange(3).tolist(), tx.arange(1, 0, -0.5).tolist()
     ([0, 1, 2], [1.0, 0.5])
     """
-    _check_device("arange", device)
+    check_cpu("arange", device)
     if stop is None:
         start, stop = 0, start
     followed: list[Any] = [x if is_scalar_on_tape(x) else None for x in (start, step)]
@@ -473,7 +538,7 @@ def arange(
                 check_fits(x, d, "arange")
     if not integral:
         first_value, step_value = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]
-        return (_float_range(count) * step_value + first_value).astype(d, copy=False)
+        return (make_float_range(count) * step_value + first_value).astype(d, copy=False)
     values = make_flat_indices((count,))
     if d.kind == "uint":  # arithmetic modulo 2**64 is exact for either sign of the step
         values, start, step = values.astype(uint64), start % 2**64, step % 2**64
@@ -486,100 +551,30 @@ def arange(
 
 @memoized_creation
 @argument_aliases
-def linspace(
-    start: complex,
-    stop: complex,
-    /,
-    num: int = 50,
-    *,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-    endpoint: bool = True,
-    steps: int | None = None,
-) -> Tensor:
-    """Return a new 1-D tensor of `num` evenly spaced numbers from `start` to `stop`.
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new matrix with ones on a diagonal and zeros elsewhere.
 
     Parameters
     ----------
-    start, stop : int, float or complex
-        The first number, and the last, or with `endpoint=False` the number after the last.
-    num : int, default 50
-        Number of elements, 0 or more. `steps` is another name of `num`.
-    dtype : dtype, optional
-        By default complex128 if `start` or `stop` is complex, else float64. Integer dtypes round down.
-    endpoint : bool, default True
-        If True, `stop` is the last number.
+    n_rows, n_cols : int
+        The sizes, 0 or more. `n_cols` defaults to `n_rows`.
+    k : int, default 0
+        The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
+    dtype : dtype, default float64
+    device : "cpu", optional
 
     Raises
     ------
-    ArgumentError, DTypeError
-        If `num` is negative, or for complex numbers in a real dtype.
+    ShapeError
+        If a size is negative.
 
     Examples
     --------
     >>> import tenxor as tx
-    >>> tx.linspace(0, 1, 5).tolist()
-    [0.0, 0.25, 0.5, 0.75, 1.0]
+    >>> tx.eye(2, 3, k=1).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    _check_device("linspace", device)
-    first_value, last_value, default_dtype = _convert_ends(start, stop)
-    count = validate_int("linspace", "num", num)
-    if count < 0:
-        raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
-    d = default_dtype if dtype is None else dtype_of(dtype)
-    check_real("linspace", default_dtype, d)
-    endpoint = check_flag("endpoint", endpoint)
-    gaps = count - 1 if endpoint else count
-    counted = _float_range(count)
-    scale = 1.0 if isinstance(first_value, Tensor) or isinstance(last_value, Tensor) else choose_step_scale(first_value, last_value)
-    step = (last_value * scale - first_value * scale) / gaps if gaps > 0 else 0.0
-    # Operators do not accept numbers that depend on symbolic sizes (`symbolic/symint.py`), so operations are named.
-    values: Tensor = counted._apply(OPS["multiply"], step) + first_value * scale
-    if scale != 1:
-        values *= 1 / scale
-    if endpoint and gaps > 0:
-        values = counted._apply(OPS["equal"], gaps)._apply(OPS["where"], last_value, values)
-    return (values.floor() if d.is_integer else values).astype(d, copy=False)
-
-
-def _convert_ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
-    """Return `start` and `stop`, the ends of `linspace`, and the default dtype of the result, float64 or complex128.
-
-    Both ends become Python floats or complex numbers. A 0-d tensor on the tape stays a tensor, cast to the default dtype.
-    """
-    if type(start) is float and type(stop) is float:  # as mostly
-        return start, stop, DEFAULT_FLOAT
-    ends: list[Any] = [x if is_scalar_on_tape(x) else to_number(x, "linspace") for x in (start, stop)]
-    for x in ends:
-        if type(x) is int:
-            check_fits(x, DEFAULT_FLOAT, "linspace")
-    are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in ends])
-    kind, default_dtype = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
-    return *[x.astype(default_dtype) if isinstance(x, Tensor) else kind(x) for x in ends], default_dtype  # type: ignore[return-value]
-
-
-def choose_step_scale(start: complex, stop: complex) -> float:
-    """Return the power of two, mostly 1, by which to scale `start` and `stop` before the step between points is computed.
-
-    The scaled ends have a finite distance, and a step keeps full precision.
-    """
-    distance = stop - start
-    if type(distance) is float and 2.0**-900 <= abs(distance) < inf:
-        return 1.0
-    magnitudes = [abs(x) for x in (distance.real, distance.imag) if x]
-    if any(isinf(x) for x in magnitudes):
-        return 0.5
-    return 2.0**200 if magnitudes and max(magnitudes) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
-
-
-@memoized_creation
-@argument_aliases
-def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new matrix with ones on diagonal `k` and zeros elsewhere. `dtype` defaults to float64, and `n_cols` to `n_rows`.
-
-    Diagonals above the main one have positive numbers. `device` is "cpu" or None. Raise ShapeError for a negative size.
-    """
-    _check_device("eye", device)
+    check_cpu("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
     n_rows, n_cols = normalize_shape("eye", (n_rows, n_cols))
     rows, columns = make_flat_indices((n_rows,)), make_flat_indices((n_cols,))

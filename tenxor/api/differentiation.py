@@ -59,7 +59,18 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def enable_grad() -> Iterator[None]:
-    """Record derivatives inside this context, also within `no_grad`. The context applies to this thread only, and is also a decorator."""
+    """Record derivatives inside this context, also within `no_grad`. The context applies to this thread only, and is also a decorator.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> x = tx.ones(1).requires_grad_()
+    >>> with tx.no_grad():
+    ...     with tx.enable_grad():
+    ...         y = 2 * x
+    >>> y.requires_grad
+    True
+    """
     with use_tape_mode():
         yield
 

@@ -351,11 +351,49 @@ def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
 
 @memoized_call
 def tril(x: Operand, /, k: int = 0) -> Tensor:
-    """Return the matrices in the last two axes of `x` with zeros above diagonal `k`, as a new tensor. `x` needs two axes or more."""
+    """Return the matrices in the last two axes of `x` with zeros above a diagonal, as a new tensor.
+
+    Parameters
+    ----------
+    x : Tensor
+        Two axes or more.
+    k : int, default 0
+        The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.tril(tx.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 0], [3, 4]]
+    """
     return _mask_triangle("tril", x, k, "less_equal")
 
 
 @memoized_call
 def triu(x: Operand, /, k: int = 0) -> Tensor:
-    """Return the matrices in the last two axes of `x` with zeros below diagonal `k`, as a new tensor. `x` needs two axes or more."""
+    """Return the matrices in the last two axes of `x` with zeros below a diagonal, as a new tensor.
+
+    Parameters
+    ----------
+    x : Tensor
+        Two axes or more.
+    k : int, default 0
+        The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.triu(tx.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 2], [0, 4]]
+    """
     return _mask_triangle("triu", x, k, "greater_equal")

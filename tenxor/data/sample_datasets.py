@@ -13,7 +13,8 @@ from .. import random
 from ..api import elementwise
 from ..api.argument_validation import NonNegativeInt, validate_arguments
 from ..api.concatenation import concat, stack
-from ..api.creation import asarray, linspace
+from ..api.creation import asarray
+from ..api.even_spacing import linspace
 from ..dtypes import float32, int64
 from ..errors import ArgumentError
 from ..tensor import Tensor
@@ -131,6 +132,13 @@ class Graph(NamedTuple):
         The edges, each in both directions, as pairs of nodes: shape (2, E), int64.
     classes : Tensor
         The class of each node: shape (N,), int64.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> graph = tx.data.karate_club()
+    >>> graph.nodes, graph.edges.shape, graph.classes.shape
+    (34, (2, 156), (34,))
     """
 
     nodes: int

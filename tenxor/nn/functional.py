@@ -22,12 +22,34 @@ from ..api.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_po
 from ..api.resampling import interpolate
 from ..api.softmax import log_softmax, softmax
 from ..dtypes import DTypeLike, Number, finfo, float32, int64, result_type
-from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError, describe_value
+from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from ..graph.spec import memoized_call
 from ..ops import OPS
 from ..tensor import Tensor
-from ..tensor.argument_parsing import check_choice, check_flag, normalize_axis, parse_ints, to_number
+from ..tensor.argument_parsing import check_choice, check_flag, parse_ints
 from ..tensor.core import Operand
+from .activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    selu,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+)
 from .dtype_check import check_dtypes
 from .losses import (
     binary_cross_entropy,
@@ -107,192 +129,6 @@ __all__ = [
 __dir__ = make_public_dir(globals())
 if not TYPE_CHECKING:
     __getattr__ = make_public_getattr(globals())
-
-_op = elementwise.FUNCTIONS
-
-
-# --- activations ------------------------------------------------------------------------------------------------------
-
-
-@memoized_call
-@explain_errors
-def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Return a new tensor: `input` where positive, else `negative_slope * input`.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> tx.nn.functional.leaky_relu(tx.asarray([-1.0, 2.0])).tolist()
-    [-0.01, 2.0]
-    """
-    return _op["where"](input > 0, input, input * negative_slope)
-
-
-@memoized_call
-@explain_errors
-def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return a new tensor: x = `input` where positive, else `alpha * (exp(x) - 1)` (D. Clevert et al., 2015, arXiv:1511.07289)."""
-    above = input > 0
-    return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input)) * alpha)  # the derivative at 0 is alpha
-
-
-@memoized_call
-@explain_errors
-def selu(input: Tensor) -> Tensor:
-    """Return a new tensor: `elu` of `input`, scaled to preserve mean 0 and variance 1 (G. Klambauer et al., 2017, arXiv:1706.02515)."""
-    return elu(input, 1.6732632423543772) * 1.0507009873554805
-
-
-@memoized_call
-@explain_errors
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """Return a new tensor: `tx.gelu(input)`, or with `approximate="tanh"` `tx.gelu_tanh(input)`. Raise ArgumentError for another text."""
-    return _op["gelu" if check_choice("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
-
-
-@memoized_call
-@explain_errors
-def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return a new tensor: x = `input` where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
-    above = input > 0
-    return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input) / alpha) * alpha)
-
-
-@memoized_call
-@explain_errors
-def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Return the first half of `input` along `dim` times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
-
-    The result is a new tensor with half the size along the axis `dim`. Raise ShapeError for an axis of odd size, and AxisError if `input`
-    lacks the axis.
-    """
-    axis = normalize_axis("glu", dim, input.ndim)
-    if input.shape[axis] % 2:
-        raise ShapeError(f"glu: input has shape {input.shape}; its axis {axis} must have an even size")
-    halves = input.unflatten(axis, (2, -1))
-    first, second = halves.unbind(axis)
-    return first * _op["sigmoid"](second)
-
-
-@memoized_call
-@explain_errors
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return a new tensor: `input`, with 0 where `abs(input) <= lambd`."""
-    return _op["where"](abs(input) <= lambd, 0.0, input)
-
-
-@memoized_call
-@explain_errors
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return a new tensor: for x = `input`, `x - lambd` where x is above `lambd`, `x + lambd` where x is below `-lambd`, else 0.
-
-    Raises ArgumentError for a negative `lambd`.
-    """
-    bound = to_number(lambd, "softshrink")
-    if isinstance(bound, complex) or not bound >= 0:
-        raise ArgumentError(f"softshrink: lambd is {describe_value(lambd)}; it must be a number of 0 or more")
-    return _op["where"](abs(input) <= bound, 0, input - input.clip(-bound, bound))  # the derivative at the bounds is 0, as inside
-
-
-@memoized_call
-@explain_errors
-def tanhshrink(input: Tensor) -> Tensor:
-    """Return a new tensor: `input - tanh(input)`."""
-    return input - _op["tanh"](input)
-
-
-@memoized_call
-@explain_errors
-def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Return a new tensor: `input` where above `threshold` or NaN, otherwise `value`."""
-    return _op["where"](input <= threshold, value, input)
-
-
-@memoized_call
-@explain_errors
-def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return a new tensor: `input` where positive, else `weight * input` (K. He et al., 2015, arXiv:1502.01852).
-
-    `weight` has shape (), (1,) or (channels,), in the dtype of `input`. The channels are axis 1, or axis 0 of a 1-D input.
-    Raises ShapeError for a weight of another shape, and DTypeError for another dtype.
-    """
-    channels = input.shape[min(input.ndim - 1, 1)] if input.ndim else 1
-    if weight.ndim > 1 or weight.size not in (1, channels):
-        raise ShapeError(f"prelu: weight has shape {weight.shape} and input {input.shape}; weight must be (), (1,) or ({channels},)")
-    check_dtypes("prelu", input, {"weight": weight}, name="input")
-    slopes = weight.reshape((-1, *(1,) * max(input.ndim - 2, 0))) if weight.size > 1 else weight.reshape(())
-    return _op["where"](input > 0, input, input * slopes)
-
-
-@memoized_call
-@explain_errors
-def softmin(input: Tensor, dim: int = -1) -> Tensor:
-    """Return a new tensor: the `softmax` of `-input` along the axis `dim`."""
-    return softmax(-input, axis=dim)
-
-
-@memoized_call
-@explain_errors
-def hardsigmoid(input: Tensor) -> Tensor:
-    """Return a new tensor: `(input + 3) / 6`, clipped to [0, 1]."""
-    return (input / 6.0 + 0.5).clip(0.0, 1.0)
-
-
-@memoized_call
-@explain_errors
-def hardswish(input: Tensor) -> Tensor:
-    """Return a new tensor: `input * hardsigmoid(input)` (A. Howard et al., 2019, arXiv:1905.02244)."""
-    return input * hardsigmoid(input)
-
-
-@memoized_call
-@explain_errors
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Return a new tensor: `input`, clipped to [`min_val`, `max_val`]."""
-    return input.clip(min_val, max_val)
-
-
-@memoized_call
-@explain_errors
-def relu6(input: Tensor) -> Tensor:
-    """Return a new tensor: `input`, clipped to [0, 6]."""
-    return input.clip(0.0, 6.0)
-
-
-@memoized_call
-@explain_errors
-def logsigmoid(input: Tensor) -> Tensor:
-    """Return a new tensor: the logarithm of `sigmoid(input)`, accurate also where `sigmoid` underflows to 0."""
-    return -_op["softplus"](-input)
-
-
-@memoized_call
-@explain_errors
-def mish(input: Tensor) -> Tensor:
-    """Return a new tensor: `input * tanh(softplus(input))` (D. Misra, 2019, arXiv:1908.08681)."""
-    return input * _op["tanh"](_op["softplus"](input))
-
-
-@memoized_call
-@explain_errors
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return a new tensor: `log(1 + exp(beta * input)) / beta`, and `input` itself where `beta * input` is above `threshold`.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> [round(x, 4) for x in tx.nn.functional.softplus(tx.asarray([0.0, 30.0]), 2.0).tolist()]
-    [0.3466, 30.0]
-    """
-    scaled = input * beta
-    return _op["where"](scaled > threshold, input, _op["softplus"](scaled) / beta)
-
-
-@memoized_call
-@explain_errors
-def softsign(input: Tensor) -> Tensor:
-    """Return a new tensor: `input / (1 + abs(input))`."""
-    return input / (abs(input) + 1.0)
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
@@ -380,13 +216,22 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: 
         If False, or if `p` is 0, the result is `input` itself, otherwise a new tensor.
     generator : tx.random.Generator, optional
         Source of the mask, by default the default generator of `tx.random`.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> x = tx.ones(1000)
+    >>> tx.nn.functional.dropout(x, 0.2, generator=tx.random.Generator(0)).max().item()
+    1.25
+    >>> tx.nn.functional.dropout(x, 0.2, training=False) is x
+    True
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p must be a probability, from 0 to 1, not {p}")
     if not check_flag("training", training) or p == 0.0:
         return input
     draw = (random if generator is None else generator).random(input.shape, dtype=float32)
-    return _op["where"](draw >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
+    return elementwise.FUNCTIONS["where"](draw >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
 
 @memoized_call
@@ -417,6 +262,12 @@ def layer_norm(
     References
     ----------
     J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.layer_norm(tx.asarray([[1.0, 3.0], [5.0, 9.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
     """
     shape = parse_ints("layer_norm", (normalized_shape,))
     _check_normalized("layer_norm", input, shape, weight, bias)
@@ -428,8 +279,31 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Return `input` divided by the root mean square over its last axes, times weight, as a new tensor.
 
-    `normalized_shape`, the dtypes and the errors are as in `layer_norm`. `eps` is added to the mean square, by default the machine epsilon
-    of the dtype used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
+    Parameters
+    ----------
+    input : Tensor
+        (..., *normalized_shape).
+    normalized_shape : int or tuple of int
+        Shape of the last axes.
+    weight : Tensor, optional
+        Of shape `normalized_shape`, in the dtype of `input`. For float16 and bfloat16 the weight may be float32.
+    eps : float, optional
+        Number added to the mean square, by default the machine epsilon of the dtype used for the computation.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If shapes or dtypes do not fit.
+
+    References
+    ----------
+    B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.rms_norm(tx.asarray([3.0, -3.0]), 2, eps=0.0).tolist()
+    [1.0, -1.0]
     """
     shape = parse_ints("rms_norm", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)
@@ -458,6 +332,12 @@ def group_norm(
         (C,), in dtypes as in `layer_norm`. Raises DTypeError for another dtype.
     eps : float, default 1e-5
         Number added to the variance.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.group_norm(tx.asarray([[1.0, 3.0, 5.0, 9.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
     """
     if input.ndim < 2 or input.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {input.shape}, its axis 1")

@@ -572,10 +572,24 @@ choice = _default.choice
 
 
 def rand(*shape: int | Sequence[int]) -> Tensor:
-    """Return a new float64 tensor of uniform numbers in [0, 1). The sizes `shape` are separate arguments, as in NumPy and PyTorch."""
+    """Return a new float64 tensor of uniform numbers in [0, 1). The sizes `shape` are separate arguments, as in NumPy and PyTorch.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.random.rand(2, 3).shape
+    (2, 3)
+    """
     return _default._draw_unit(normalize_shape("rand", parse_ints("rand", shape)), DEFAULT_FLOAT)
 
 
 def randn(*shape: int | Sequence[int]) -> Tensor:
-    """Return a new float64 tensor of standard normal numbers. The sizes `shape` are separate arguments, as in NumPy and PyTorch."""
+    """Return a new float64 tensor of standard normal numbers. The sizes `shape` are separate arguments, as in NumPy and PyTorch.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.random.randn(2, 3).shape
+    (2, 3)
+    """
     return _default.normal(shape=parse_ints("randn", shape))

@@ -16,7 +16,24 @@ __all__ = ["set_num_threads"]
 def set_num_threads(count: int) -> None:
     """Share large work among `count` threads from now on; results do not depend on the number.
 
-    Raise ArgumentError if `count` is no integer, is below 1, or is above both 64 and 8 for each CPU of the machine.
+    Parameters
+    ----------
+    count : int
+        The number of threads, 1 or more.
+
+    Raises
+    ------
+    ArgumentError
+        If `count` is no integer, is below 1, or is above both 64 and 8 for each CPU of the machine.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> before = tx.num_threads()
+    >>> tx.set_num_threads(1)
+    >>> tx.num_threads()
+    1
+    >>> tx.set_num_threads(before)
     """
     try:
         count = as_int(count)
