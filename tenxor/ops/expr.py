@@ -24,10 +24,11 @@ DTypeRule = Callable[[str, DTypes], tuple[DTypes, DType]]
 class Expr:
     """The base class of expressions. `dtype` is the type of the value; `digest` is equal for equal expressions, in all processes."""
 
-    __slots__ = ("_hash", "digest", "dtype")
+    __slots__ = ("_hash", "_subexprs", "digest", "dtype")
 
     dtype: DType
     digest: bytes
+    _subexprs: tuple[Expr, ...] | None  # the result of `walk` without this expression itself, a cycle; None before the first call
 
     def _set(self, dtype: DType, *fields: object) -> None:
         """Set `dtype` and `digest`, and the hash. `fields`, for instance operands, distinguish the expressions of a class and dtype."""
@@ -39,6 +40,7 @@ class Expr:
         self.dtype = dtype
         self.digest = hashing.blake2b(b"".join((kind, dtype.name.encode(), _END, *encoded)), digest_size=16).digest()
         self._hash = hash(self.digest)
+        self._subexprs = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -265,11 +267,16 @@ def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
 
 def walk(*values: Expr) -> list[Expr]:
     """Return the expressions `values` and all their subexpressions, each once, operands first."""
+    if len(values) == 1 and values[0]._subexprs is not None:
+        return [*values[0]._subexprs, values[0]]
     visited: dict[Expr, None] = {}
     for e in values:
         for subexpr in walk_unvisited(e, visited):
             visited[subexpr] = None
-    return list(visited)
+    found = list(visited)
+    if len(values) == 1:
+        values[0]._subexprs = tuple(found[:-1])
+    return found
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
