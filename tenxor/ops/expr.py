@@ -252,17 +252,19 @@ def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
     """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, operands first. The caller must add each to `visited`
     before the next step.
     """
-    stack = [e]
+    stack: list[Expr | None] = [e]  # None follows an expression whose operands, above it, are visited first
     while stack:
-        e = stack[-1]
-        if e in visited:
-            stack.pop()
-            continue
-        operands = [a for a in reversed(e.args) if a not in visited]
-        if operands:
-            stack += operands
-        else:
-            yield stack.pop()
+        top = stack.pop()
+        if top is None:
+            top = stack.pop()
+            assert top is not None
+            yield top
+        elif top not in visited:
+            operands = [a for a in reversed(top.args) if a not in visited]
+            if operands:
+                stack += (top, None, *operands)
+            else:
+                yield top
 
 
 def walk(*values: Expr) -> list[Expr]:
