@@ -28,7 +28,7 @@ class Expr:
 
     dtype: DType
     digest: bytes
-    _subexprs: tuple[Expr, ...] | None  # the result of `walk` without this expression itself, a cycle; None before the first call
+    _subexprs: tuple[Expr, ...] | None  # the subexpressions below this expression, in the order of `walk`; None before the first walk
 
     def _set(self, dtype: DType, *fields: object) -> None:
         """Set `dtype` and `digest`, and the hash. `fields`, for instance operands, distinguish the expressions of a class and dtype."""
@@ -252,7 +252,7 @@ def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
     """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, operands first. The caller must add each to `visited`
     before the next step.
     """
-    stack: list[Expr | None] = [e]  # None follows an expression whose operands, above it, are visited first
+    stack: list[Expr | None] = [e]  # None marks the expression below it as ready: all its operands are visited
     while stack:
         top = stack.pop()
         if top is None:
@@ -275,10 +275,10 @@ def walk(*values: Expr) -> list[Expr]:
     for e in values:
         for subexpr in walk_unvisited(e, visited):
             visited[subexpr] = None
-    found = list(visited)
+    subexprs = list(visited)
     if len(values) == 1:
-        values[0]._subexprs = tuple(found[:-1])
-    return found
+        values[0]._subexprs = tuple(subexprs[:-1])  # without the expression itself, which would be a reference cycle
+    return subexprs
 
 
 def cast(x: Expr, dtype: DType) -> Expr:

@@ -65,9 +65,9 @@ def find_dependencies(e: Expr, memo: dict[Expr, Dependencies]) -> Dependencies:
 
     The reductions are those of `Result`s, which are complete. `memo` holds the answers for subexpressions, and is extended.
     """
-    known = memo.get(e)
-    if known is not None:
-        return known
+    dependencies = memo.get(e)
+    if dependencies is not None:
+        return dependencies
     for subexpr in walk_unvisited(e, memo):
         if isinstance(subexpr, RowLoad):
             memo[subexpr] = (frozenset((subexpr.axis,)), frozenset(), False)
