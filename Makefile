@@ -11,7 +11,8 @@ EVERY   ?= 16
 
 VENV := .venv
 PY   := $(VENV)/bin/python
-PIP  := $(PY) -m pip install --quiet --disable-pip-version-check
+# Python compiles the few modules that are imported; pip would compile all, one after the other.
+PIP  := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
 # Stamps: what is installed, as of their time.
 RUN   := $(VENV)/installed

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from tenxor import fastpath
+from tenxor.codegen.llvm import kernel_disk_cache
+from tenxor.codegen.llvm.compiler import compiler
+from tenxor.fastpath import machine_code
 
 # The beginning of a program whose import finds no stored code, and so builds no fast path. Later the program finds the code.
 IMPORT_WITHOUT_FAST_PATH = """
@@ -38,6 +44,20 @@ def python(
             process.kill()
     assert process.returncode == 0 or not well, f"ended by {process.returncode}\n{out[-2000:]}\n{err[-8000:]}"
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def make_cache_with_fast_path(folder: Path) -> Path:
+    """Make the new cache folder `folder`, with the code of the fast path only, which takes seconds to compile, and return `folder`."""
+    object_table = fastpath.get_object_table()
+    assert object_table is not None
+    key = compiler()._make_disk_key(kernel_disk_cache.hash_text(machine_code._describe(object_table)))
+    assert key is not None
+    stored = Path(os.environ["TENXOR_CACHE_DIR"]) / key
+    if not stored.exists():  # this process found the code elsewhere
+        machine_code.compile_code(object_table)
+    folder.mkdir(0o700)
+    shutil.copy2(stored, folder)
+    return folder
 
 
 def _last_words(process: subprocess.Popen[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
@@ -130,9 +131,10 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
         yield from executed(child)
 
 
+@cache
 def imports_of(
-    source: str, module: str, is_package: bool, modules: set[str], walk: Callable[[ast.AST], Iterator[ast.AST]] = executed
-) -> list[Import]:
+    source: str, module: str, is_package: bool, modules: frozenset[str], walk: Callable[[ast.AST], Iterator[ast.AST]] = executed
+) -> tuple[Import, ...]:
     """Every module that `source`, the text of `module`, imports; `modules` are the modules of the package."""
     imports = []
     for node in walk(ast.parse(source)):
@@ -151,7 +153,7 @@ def imports_of(
                 "find_loaded_module",
             }:
                 imports.append(Import(node.lineno, name))
-    return imports
+    return tuple(imports)
 
 
 def absolute(name: str | None, level: int, module: str, is_package: bool) -> str:
@@ -181,7 +183,7 @@ def complaint(importer: str, imported: str) -> str | None:
     return None
 
 
-def complaints_about(module: str, source: str, is_package: bool, modules: set[str]) -> list[str]:
+def complaints_about(module: str, source: str, is_package: bool, modules: frozenset[str]) -> list[str]:
     return [
         f"line {line}: {module} imports {imported}: {reason}"
         for line, imported in imports_of(source, module, is_package, modules)
@@ -193,7 +195,7 @@ def complaints_about(module: str, source: str, is_package: bool, modules: set[st
 def test_module_imports_only_packages_below_it(module: str) -> None:
     path = MODULES[module]
     source = path.read_text(encoding="utf-8")
-    assert complaints_about(module, source, path.name == "__init__.py", set(MODULES)) == []
+    assert complaints_about(module, source, path.name == "__init__.py", frozenset(MODULES)) == []
 
 
 # Within a room there are no circles either: what two modules need of each other stands in a third, below both.
@@ -221,7 +223,7 @@ def circles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
 
 def all_imports(sources: Mapping[str, tuple[str, bool]]) -> dict[str, set[str]]:
     """Return for each module the other modules that it imports, also inside functions and for type checkers."""
-    modules = set(sources)
+    modules = frozenset(sources)
     return {
         module: {i.module for i in imports_of(source, module, is_package, modules, ast.walk)} & modules - {module}
         for module, (source, is_package) in sources.items()
@@ -251,7 +253,7 @@ def test_modules_that_a_late_package_loads_are_imported_through_it() -> None:
     imports the package, which imports that module, would wait for each other: the import system raises a deadlock error.
     """
     sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
-    known = set(sources)
+    known = frozenset(sources)
     loads = {
         m: {i.module for i in imports_of(source, m, is_package, known, at_the_top) if i.module.startswith(f"{m}.")}
         for m, (source, is_package) in sources.items()
@@ -290,7 +292,7 @@ def empty_variables(tree: ast.Module) -> dict[str, bool]:
     return variables
 
 
-def filled_variables(source: str, module: str, is_package: bool, modules: set[str]) -> Iterator[tuple[int, str, str]]:
+def filled_variables(source: str, module: str, is_package: bool, modules: frozenset[str]) -> Iterator[tuple[int, str, str]]:
     """Yield each change that `source`, the text of `module`, makes to a variable of another module: the line, the module, the variable."""
     tree = ast.parse(source)
     names: dict[str, tuple[str, str]] = {}  # by local name: the module and the variable, or an empty text for a module
@@ -338,7 +340,7 @@ def upcalls_in(sources: Mapping[str, tuple[str, bool]]) -> list[str]:
     return sorted(
         f"{module}, line {line}: fills {home}.{variable}"
         for module, (source, is_package) in sources.items()
-        for line, home, variable in filled_variables(source, module, is_package, set(sources))
+        for line, home, variable in filled_variables(source, module, is_package, frozenset(sources))
         if home != module and home != UPCALL_MODULE and variable in variables.get(home, {})
         if not (variables[home][variable] and height_of(home) == height_of(module))
     )
@@ -408,7 +410,7 @@ def test_back_ends_are_imported_through_their_interface() -> None:
         (module, i.module)
         for module, path in MODULES.items()
         if not is_inside(module, "tenxor.codegen")
-        for i in imports_of(path.read_text(encoding="utf-8"), module, path.name == "__init__.py", set(MODULES), ast.walk)
+        for i in imports_of(path.read_text(encoding="utf-8"), module, path.name == "__init__.py", frozenset(MODULES), ast.walk)
         if is_inside(i.module, "tenxor.codegen") and i.module not in INTERFACE_MODULES
         if not (is_inside(module, "tenxor.fastpath") and i.module in EMITTING)
     }
@@ -452,7 +454,9 @@ def test_file_is_not_longer_than_the_limit(file: str) -> None:
 
 # The rules are held to their word on small sources, so that a rule which no longer bites is noticed.
 
-KNOWN_MODULES = {"tenxor.layout", "tenxor.layout.core", "tenxor.memory.buffer", "tenxor.ops", "tenxor.codegen.threads.thread_count"}
+KNOWN_MODULES = frozenset(
+    {"tenxor.layout", "tenxor.layout.core", "tenxor.memory.buffer", "tenxor.ops", "tenxor.codegen.threads.thread_count"}
+)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tenxor.runtime.blockwise_call import BlockwiseCall
 from tenxor.runtime.graph_signature import GraphSignature, capture_in_python
 from tenxor.runtime.plan_execution import Plan
 from tenxor.runtime.planner import make_plan
-from tests.processes import python
+from tests.processes import make_cache_with_fast_path, python
 
 A = np.linspace(-1, 1, 60 * 70).reshape(60, 70)
 PERMUTATION = np.random.default_rng(1).permutation(60).tolist()
@@ -128,7 +128,8 @@ class TestSecondProcess:
 
     def test_second_process_finds_as_many_size_generic_rules_as_the_first_process(self, folder: Path) -> None:
         """The plans for the first sizes come from disk, with kernels of which only the facts are stored."""
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": "1", "TENXOR_NUM_THREADS": "1"}
+        cache = make_cache_with_fast_path(folder / "cache")
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(cache), "TENXOR_FAST_PATH": "1", "TENXOR_NUM_THREADS": "1"}
         first, second = ([int(n) for n in python("-c", RULES_PROGRAM, env=env).stdout.split()] for _ in range(2))
         assert first[:2] == second[:2] and first[1] > 0
         assert first[2] > 0 and second[2] == 0
@@ -147,22 +148,25 @@ class TestSecondProcess:
 
     @pytest.mark.parametrize("fast_path", ["0", "1"])
     def test_second_process_reads_generic_plans_for_sizes_that_are_new(self, folder: Path, fast_path: str) -> None:
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": fast_path, "TENXOR_NUM_THREADS": "1"}
+        cache = make_cache_with_fast_path(folder / "cache")
+        (fast_path_file,) = cache.iterdir()
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(cache), "TENXOR_FAST_PATH": fast_path, "TENXOR_NUM_THREADS": "1"}
 
         def run(*sizes: int) -> list[int]:
             return [int(n) for n in python("-c", SIZES_PROGRAM, *map(str, sizes), env=env).stdout.split()]
 
         assert run(40, 41, 42)[0] and run(43, 44)[:2] == [False, 0]
         assert run(2000)[0], "sums of so many are computed by other kernels"
-        for path in folder.iterdir():
-            if IMAGE_MAGIC in path.read_bytes()[:100]:
+        for path in cache.iterdir():
+            if path != fast_path_file and IMAGE_MAGIC in path.read_bytes()[:100]:
                 path.unlink()
         assert run(45, 46)[0], "without the kernels"
 
     @pytest.mark.parametrize("fast_path", ["0", "", "1"])
     def test_second_process_reads_all_plans_of_training_steps(self, folder: Path, fast_path: str) -> None:
         """Most of these plans are for derivatives, which no table lists."""
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": fast_path}
+        cache = make_cache_with_fast_path(folder / "cache")
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(cache), "TENXOR_FAST_PATH": fast_path}
         first, second = (parse_output(python("-c", TRAINING_PROGRAM, env=env).stdout) for _ in range(2))
         assert first[3] and first[1] > 0
         assert (second[0], second[1], second[3]) == (first[0], 0, False)

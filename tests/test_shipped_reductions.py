@@ -75,10 +75,10 @@ def reduce(name: str, x: tx.Tensor) -> tx.Tensor:
 
 
 def list_reductions(name: str, dtype: DType) -> Iterator[Program]:
-    """Yield programs that reduce operands of several sizes and strides."""
-    for k, (m, n) in enumerate(SIZES):
+    """Yield programs that reduce operands of several sizes and strides: for each dtype a third of the pairs, other ones for the next."""
+    for k, (m, n) in enumerate(SIZES, start=build.OPERATION_DTYPES.index(dtype)):
         if n or name not in ("max", "min", "argmax", "argmin"):
-            for title in list(STEPS)[k % 2 :: 2]:
+            for title in list(STEPS)[k % 3 :: 3]:
                 yield partial(reduce, name, operand(dtype, (m, n), STEPS[title](m, n)))
 
 
@@ -179,7 +179,7 @@ def test_shipped_reduction_equals_the_interpreter(name: str, dtype: DType, there
         if result is not None:
             assert_same(result, interpreted[f"{name} {dtype} {k}"], (name, dtype, k))
             count += 1
-    assert count > 25, "a kernel must serve nearly every size and stride"
+    assert count > 0.7 * sum(1 for _ in list_reductions(name, dtype)), "a kernel must serve nearly every size and stride"
 
 
 @pytest.mark.parametrize("dtype", build.DTYPES, ids=str)

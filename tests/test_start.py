@@ -22,7 +22,7 @@ from tenxor._utils import upcalls
 from tenxor._utils.records import NamedTuple
 from tenxor.errors import UnknownAttribute
 
-from .processes import python
+from .processes import make_cache_with_fast_path, python
 
 ROOT = Path(__file__).resolve().parents[1]
 PRINT = "\nimport sys; print(*sys.modules)"
@@ -207,15 +207,15 @@ class TestLinearAlgebra:
 class TestFastPath:
     def test_fast_path_is_built_without_llvm_if_it_is_on_disk(self, tmp_path: Path) -> None:
         """The fast path writes memory and calls the interpreter; all of this is linked as kernels are."""
-        tmp_path.chmod(0o700)
+        cache = make_cache_with_fast_path(tmp_path / "cache")
         program = """
 import tenxor as tx
 from tenxor import fastpath
 fastpath.start()
 assert fastpath.state == "on" and (tx.ones(3) + 1).tolist() == [2.0] * 3, fastpath.state
 """
-        loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
-        modules = loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
+        loaded(program, TENXOR_CACHE_DIR=str(cache))  # compiles the kernels
+        modules = loaded(program, TENXOR_CACHE_DIR=str(cache))
         assert "tenxor.fastpath.install" in modules and "llvmlite.binding" not in modules
 
 

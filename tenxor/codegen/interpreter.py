@@ -46,7 +46,7 @@ from ..lowering.ir import (
     group_stores,
 )
 from ..memory.buffer import Buffer
-from ..ops.expr import Arg, Call, Const, Expr, walk_unvisited
+from ..ops.expr import Arg, Call, Const, Expr, replace_subexprs, walk, walk_unvisited
 from ..target import Target
 from .interface import Compiled, HostBackend, KernelArguments, Launch, LaunchValues, ResumableLaunch, run_only_once
 from .interpreter_primitives import ScalarValue, cast, from_memory, get_primitive, to_memory
@@ -218,8 +218,6 @@ class _KernelRun:
         self.tiles: dict[int, dict[tuple[int, int], ScalarValue | complex]] = {}  # the elements of each tile, by row and column
         self.row_values: dict[tuple[int, int], ScalarValue] = {}  # the values kept for a later loop, by row and index
         self.states: dict[tuple[int, int], Sequence[ScalarValue]] = {}
-        # The current factors of the left and the right side of a product
-        self.factors: tuple[Sequence[ScalarValue], Sequence[ScalarValue]] = [], []
         self.evaluators: dict[tuple[Expr, ...], Evaluator] = {}
         # The statements of a body as `group_stores` groups them, by the body's id
         self.statement_groups: dict[int, list[tuple[Statement, ...]]] = {}
@@ -288,15 +286,27 @@ class _KernelRun:
         steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed_axes)))
         left, right = self.evaluate_side(s.left, s.summed_axes, steps), self.evaluate_side(s.right, s.summed_axes, steps)
         identity = self.find_evaluator(accumulator.reduction.identity(accumulator.state_dtypes))
-        update = self.find_evaluator(s.values)
+        update = self.make_contraction_step(s)
         for row, column in itertools.product(range(len(left)), range(len(right))):
             self.loop_index.update({s.left.axis: row, s.right.axis: column})
-            state = self.state_key(s.accumulator)
-            self.states[state] = identity()
-            for factors in zip(left[row], right[column], strict=True):
-                self.factors = factors
-                self.states[state] = update()
+            state = identity()
+            for left_factors, right_factors in zip(left[row], right[column], strict=True):
+                state = update(*state, *left_factors, *right_factors)
+            self.states[self.state_key(s.accumulator)] = state
             self.run_body(s.body)
+
+    def make_contraction_step(self, s: Contraction) -> Evaluator:
+        """Return a function from the components of the state, the left factors and the right factors to the next state."""
+        state_count, left_count = len(s.values), len(s.left.values)
+        args: dict[Expr, Expr] = {}
+        for e in walk(*s.values):
+            if isinstance(e, Factor):
+                args[e] = Arg(state_count + e.side * left_count + e.index, e.dtype)
+            elif isinstance(e, State):
+                assert e.accumulator == s.accumulator, f"{self.kernel.name}: {e!r} is no state of the contraction"
+                args[e] = Arg(e.component, e.dtype)
+        values = tuple([replace_subexprs(e, args) for e in s.values])
+        return self.make_evaluator(values, state_count + left_count + len(s.right.values))
 
     def evaluate_side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[Sequence[ScalarValue]]]:
         """Return the values of one side of a contraction: item `[index][step]` has the values at an index of the side's axis, for a step.
@@ -442,9 +452,6 @@ class _KernelRun:
             return lambda value: self.check_index(int(value), self.sizes[e.size])
         if isinstance(e, RowLoad):
             return lambda: self.row_values[e.row_buffer, self.loop_index[e.axis]]
-        if isinstance(e, Factor):
-            side, index = e.side, e.index
-            return lambda: self.factors[side][index]
         if isinstance(e, TileElement):
             return lambda: self.load_tile_element(e)
         if isinstance(e, Position):

@@ -7,6 +7,7 @@ fits the narrow type. Integers are computed exactly and then wrapped; floats are
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -35,6 +36,8 @@ def get_primitive(e: Call) -> Callable[..., ScalarValue]:
         return lambda *args: (int(exact(*args)) - lowest) % modulus + lowest
     element = dtype.compute_dtype.numpy.type
     if dtype.compute_dtype is dtype:
+        if name in ARITHMETIC:  # of NumPy floats of `dtype`, which NumPy rounds
+            return PRIMITIVES[name]
         return lambda *args: element(exact(*args))
     return lambda *args: cast(element(exact(*args)), dtype)
 
@@ -253,12 +256,14 @@ def _next_after(dtype: DType, x: Any, y: Any) -> Any:
     return np.uint32(bits & 0xFFFF0000).view(np.float32)
 
 
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+}
 PRIMITIVES: dict[str, Callable[..., Any]] = {
-    # arithmetic
-    "add": lambda x, y: x + y,
-    "subtract": lambda x, y: x - y,
-    "multiply": lambda x, y: x * y,
-    "divide": lambda x, y: x / y,
+    **ARITHMETIC,
     "floor_divide": _floor_divide,
     "remainder": _remainder,
     "pow": _pow,

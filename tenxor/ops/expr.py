@@ -24,10 +24,11 @@ DTypeRule = Callable[[str, DTypes], tuple[DTypes, DType]]
 class Expr:
     """The base class of expressions. `dtype` is the type of the value; `digest` is equal for equal expressions, in all processes."""
 
-    __slots__ = ("_hash", "digest", "dtype")
+    __slots__ = ("_hash", "_subexprs", "digest", "dtype")
 
     dtype: DType
     digest: bytes
+    _subexprs: tuple[Expr, ...] | None  # the subexpressions below this expression, in the order of `walk`; None before the first walk
 
     def _set(self, dtype: DType, *fields: object) -> None:
         """Set `dtype` and `digest`, and the hash. `fields`, for instance operands, distinguish the expressions of a class and dtype."""
@@ -39,6 +40,7 @@ class Expr:
         self.dtype = dtype
         self.digest = hashing.blake2b(b"".join((kind, dtype.name.encode(), _END, *encoded)), digest_size=16).digest()
         self._hash = hash(self.digest)
+        self._subexprs = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -250,26 +252,33 @@ def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
     """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, operands first. The caller must add each to `visited`
     before the next step.
     """
-    stack = [e]
+    stack: list[Expr | None] = [e]  # None marks the expression below it as ready: all its operands are visited
     while stack:
-        e = stack[-1]
-        if e in visited:
-            stack.pop()
-            continue
-        operands = [a for a in reversed(e.args) if a not in visited]
-        if operands:
-            stack += operands
-        else:
-            yield stack.pop()
+        top = stack.pop()
+        if top is None:
+            top = stack.pop()
+            assert top is not None
+            yield top
+        elif top not in visited:
+            operands = [a for a in reversed(top.args) if a not in visited]
+            if operands:
+                stack += (top, None, *operands)
+            else:
+                yield top
 
 
 def walk(*values: Expr) -> list[Expr]:
     """Return the expressions `values` and all their subexpressions, each once, operands first."""
+    if len(values) == 1 and values[0]._subexprs is not None:
+        return [*values[0]._subexprs, values[0]]
     visited: dict[Expr, None] = {}
     for e in values:
         for subexpr in walk_unvisited(e, visited):
             visited[subexpr] = None
-    return list(visited)
+    subexprs = list(visited)
+    if len(values) == 1:
+        values[0]._subexprs = tuple(subexprs[:-1])  # without the expression itself, which would be a reference cycle
+    return subexprs
 
 
 def cast(x: Expr, dtype: DType) -> Expr:

@@ -64,8 +64,10 @@ def check(name: str, code: bytes, folder: Path) -> None:
 def main(name: str, folder: Path) -> None:
     """Make the code of every module in a folder."""
     target = TARGETS_BY_NAME[name]
+    machine = create_target_machine(target)
     for path in sorted(folder.glob("*.ll")):
-        machine = create_target_machine(target)  # LLVM's for SPIR-V serves one module: it remembers types of those before
+        if target.processor.architecture == "spirv64":
+            machine = create_target_machine(target)  # serves one module: it remembers types of those before
         if target.processor.architecture == "nvptx64":
             module = binding.parse_assembly(path.read_text())
             code = machine.emit_assembly(module).encode()

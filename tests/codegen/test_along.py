@@ -23,7 +23,7 @@ PRODUCTS: dict[str, Callable[[Make], Tensor]] = {
     "other rows": lambda m: m(5, 70).T @ m(5, 130),
     "other columns": lambda m: m(70, 5) @ m(130, 5).T,
     "one row more than a tile": lambda m: m(13, 7) @ m(7, 65),
-    "more steps": lambda m: m(30, STEPS_PER_CHUNK) @ m(STEPS_PER_CHUNK, 200),
+    "more steps": lambda m: m(13, STEPS_PER_CHUNK) @ m(STEPS_PER_CHUNK, 70),
     "several": lambda m: m(3, 40, 6) @ m(3, 6, 90),
     "of all the same": lambda m: m(3, 40, 6) @ m(6, 90),
     "and more": lambda m: tx.relu(m(40, 6) @ m(6, 90) + m(90)),

@@ -14,10 +14,10 @@ resource = pytest.importorskip("resource", reason="only POSIX systems have such 
 # It forks once for each limit, so that kernels are compiled only once. Each child ends by itself, or by an alarm that tells where it hangs.
 PROGRAM = """
 import faulthandler, os, resource, signal, sys, warnings
-os.environ["TENXOR_CACHE_DIR"] = ""  # so that all that compiles is loaded beforehand: another user may not read it later
 import numpy as np
 import tenxor as tx
 
+os.environ["TENXOR_CACHE_DIR"] = ""  # so that all that compiles is loaded beforehand: another user may not read it later
 tx.set_num_threads(4)
 tx.ones(3).realize()
 a = np.arange(90_000.0).reshape(300, 300) % 7

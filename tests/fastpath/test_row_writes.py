@@ -244,10 +244,10 @@ def test_numpy_arrays_and_scalars_as_operands_match_python() -> None:
         except Exception as error:
             return type(error), str(error)
 
-    for array in arrays:
-        for other in others:
+    for i, array in enumerate(arrays):
+        for j, other in enumerate(others):
             x = tx.asarray(array)
-            for operation in OPERATIONS:
+            for operation in OPERATIONS[(i + j) % 2 :: 2]:  # half of them: each with each array, and with each other operand
                 for operands in ((x, other), (other, x)):
                     with fastpath.disabled():
                         wanted = found(operation, *operands)

@@ -156,7 +156,7 @@ def test_chunks_spill_to_disk_and_return(tmp_path: Path) -> None:
     assert found.tolist() == [1 + 1e7 * k for k in range(8)]
 
 
-def test_killed_worker_loses_no_results(tmp_path: Path) -> None:
+def test_killed_worker_loses_no_results(client: Client, tmp_path: Path) -> None:
     """Half of the chunks are lost with the worker, and Dask computes them again."""
     mark = tmp_path / "killed"
 
@@ -167,14 +167,13 @@ def test_killed_worker_loses_no_results(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return t
 
-    with workers(tmp_path) as client:
-        before = set(client.run(os.getpid).values())
-        x = (tenxor.dask.from_array(X, (200, 300)) + 1).persist()
-        wait(x)
-        y = x.map_blocks(end_process_once, dtype=x.dtype, meta=x._meta)
-        found, total = dask.compute(y.T @ y, y.sum())
-        client.wait_for_workers(2, timeout=60)
-        after = set(client.run(os.getpid).values())
+    before = set(client.run(os.getpid).values())
+    x = (tenxor.dask.from_array(X, (200, 300)) + 1).persist()
+    wait(x)
+    y = x.map_blocks(end_process_once, dtype=x.dtype, meta=x._meta)
+    found, total = dask.compute(y.T @ y, y.sum())
+    client.wait_for_workers(2, timeout=60)
+    after = set(client.run(os.getpid).values())
     assert mark.exists() and len(before & after) == 1 and len(after) == 2
     np.testing.assert_allclose(np.asarray(found), (X + 1).T @ (X + 1), rtol=1e-10)
     np.testing.assert_allclose(total.item(), (X + 1).sum(), rtol=1e-12)

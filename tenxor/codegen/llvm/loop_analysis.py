@@ -68,8 +68,9 @@ def find_dependencies(e: Expr, memo: dict[Expr, Dependencies]) -> Dependencies:
 
     The reductions are those of `Result`s, which are complete. `memo` holds the answers for subexpressions, and is extended.
     """
-    if e in memo:
-        return memo[e]
+    dependencies = memo.get(e)
+    if dependencies is not None:
+        return dependencies
     for subexpr in walk_unvisited(e, memo):
         if isinstance(subexpr, RowLoad):
             memo[subexpr] = (frozenset((subexpr.axis,)), frozenset(), False)
