@@ -289,7 +289,7 @@ class FastPath:
         self.result_count = ctypes.c_int64.from_address(self.library["result_count"])
         self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])
         self.compute, self.compute_one_of_several = (
-            self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("computed", "computed_alone")
+            self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("compute_node", "compute_unfused")
         )
         self.run_steps = self._make_function("run_steps", CallingConvention.POSITIONAL)
         self.encode_steps = launch_records.build_plan_record
@@ -297,27 +297,28 @@ class FastPath:
         self.tape_replay = TapeReplay(
             *[*[self._make_function(name, CallingConvention.POSITIONAL) for name in DERIVATIVE_FUNCTIONS], get_segment_steps]
         )
-        self.capture_signature = self._make_function("take_pattern", CallingConvention.POSITIONAL)
+        self.capture_signature = self._make_function("python_capture", CallingConvention.POSITIONAL)
         self.refcount_queries = RefcountQueries(
-            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("count_waiting", "still_waiting", "held_by_others")]
+            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("count_pending", "filter_pending", "find_owned")]
         )
         self.is_basic = self._make_function("is_basic", CallingConvention.ONE_ARGUMENT)
         self.copy_functions = CopyFunctions(
             *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
         )
-        self.call_replay = CallReplay(self._make_function("call_again", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
+        self.call_replay = CallReplay(self._make_function("replay_call", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
         compute_signature, compute_graph_signature, instantiate, run_bytecode = (
-            self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by", "worked_out")
+            self._make_function(name, CallingConvention.POSITIONAL)
+            for name in ("python_sign_call", "python_sign_graph", "python_instantiate", "python_evaluate")
         )
         self.size_generic_functions = SizeGenericFunctions(
             compute_signature,
             compute_graph_signature,
             instantiate,
             run_bytecode,
-            self._make_function("forget_kinds", CallingConvention.NO_ARGUMENTS),
+            self._make_function("clear_signatures", CallingConvention.NO_ARGUMENTS),
             disable,
         )
-        self.join_functions = JoinFunctions(self._make_function("join_again", CallingConvention.POSITIONAL), record_join)
+        self.join_functions = JoinFunctions(self._make_function("replay_join", CallingConvention.POSITIONAL), record_join)
         creation_functions = [self._make_function(name, CallingConvention.POSITIONAL) for name in CREATION_FUNCTIONS]
         self.creation_functions = CreationFunctions(
             *creation_functions,
@@ -380,8 +381,8 @@ class FastPath:
 
     def _share_specs(self) -> None:
         """Have the generated code store existing and future specs, and recipes of data in memory, for its own look-up."""
-        forget = self._make_function("forget_specs", CallingConvention.NO_ARGUMENTS)
-        keep, keep_data = (self._make_function(name, CallingConvention.POSITIONAL) for name in ("spec_for_python", "data_for_python"))
+        forget = self._make_function("clear_specs", CallingConvention.NO_ARGUMENTS)
+        keep, keep_data = (self._make_function(name, CallingConvention.POSITIONAL) for name in ("python_find_spec", "python_data_recipe"))
 
         def keep_all() -> None:
             for layout_key in list(_layout_keys.values()):
@@ -414,7 +415,7 @@ class FastPath:
         """Return the Python type of small memory blocks, with the generated deallocator and buffer function."""
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
         slots = (_TypeSlot * 3)(
-            _TypeSlot(dealloc, self.library["block_dies"]), _TypeSlot(get_buffer, self.library["block_shows"]), _TypeSlot(0, None)
+            _TypeSlot(dealloc, self.library["dealloc_block"]), _TypeSlot(get_buffer, self.library["get_block_buffer"]), _TypeSlot(0, None)
         )
         spec = _TypeSpec(b"tenxor.Block", 64, 0, 1 << 7, slots)  # Py_TPFLAGS_DISALLOW_INSTANTIATION
         self.kept_alive += [slots, spec]

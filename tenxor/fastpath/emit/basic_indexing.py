@@ -1,5 +1,5 @@
-"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. For other keys, `picked` (`row_selection.py`)
-and `gathered` (`index_gather.py`) are called.
+"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
+(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class SelectedView(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read a tensor by a key, and to find the element or the view that a basic key selects.
 
-    The functions emitted include `get_item`, `select_item`, `item_at`, `gathered_among_slices`, `place_of_element`,
-    `find_wanted` and `is_basic`.
+    The functions emitted include `get_item`, `select_item`, `item_at`, `gather_among_slices`, `find_element`,
+    `evaluate_key` and `is_basic`.
     `objects` is the table of the objects that the code refers to.
     """
     parameters = [("x", POINTER), ("key", POINTER)]
-    _emit_find_element(FunctionBuilder(module, objects, "place_of_element", parameters, I64))
-    _emit_evaluate_key(FunctionBuilder(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
+    _emit_find_element(FunctionBuilder(module, objects, "find_element", parameters, I64))
+    _emit_evaluate_key(FunctionBuilder(module, objects, "evaluate_key", [*parameters, ("found", POINTER)], I1))
     _emit_is_basic(FunctionBuilder(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], is_exported=True))
-    _emit_gather_among_slices(FunctionBuilder(module, objects, "gathered_among_slices", parameters))
+    _emit_gather_among_slices(FunctionBuilder(module, objects, "gather_among_slices", parameters))
     _emit_select_item(FunctionBuilder(module, objects, "select_item", parameters))
     _emit_get_item(FunctionBuilder(module, objects, "get_item", parameters))
     _emit_item_at(FunctionBuilder(module, objects, "item_at", parameters))
@@ -59,12 +59,12 @@ def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value
     for an index out of range. Python code may run.
     """
     is_int_or_tuple = f.or_else(f.is_instance(key, "int"), lambda: f.is_instance(key, "tuple"))
-    (position,) = f.choose(is_int_or_tuple, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.i64(0)])
+    (position,) = f.choose(is_int_or_tuple, lambda: [f.call("find_element", I64, [x, key])], lambda: [f.i64(0)])
     return position > 0, position - 1
 
 
 def _emit_find_element(f: FunctionBuilder) -> None:
-    """Emit `place_of_element(x, key)`: return 1 + the offset, in elements, of the element of `x` that `key` selects in the storage.
+    """Emit `find_element(x, key)`: return 1 + the offset, in elements, of the element of `x` that `key` selects in the storage.
 
     `key` is an integer for a vector, or a tuple with an integer for each axis. Return 0 for another key, an index out of range, or a tensor
     without strides.
@@ -111,7 +111,7 @@ def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
     more than `MAX_KEY_ITEMS` items.
     """
     dims = f.local(array(I64, VIEW_DIMS + 2))
-    f.require(f.call("find_wanted", I1, [x, key, dims]))
+    f.require(f.call("evaluate_key", I1, [x, key, dims]))
     ndim, offset = (dims.at(VIEW_DIMS + k, I64).load(I64) for k in range(2))
     return SelectedView(f.get_slot(x, "Tensor.dtype"), ndim, dims, offset)
 
@@ -125,7 +125,7 @@ def look_up_view_spec(f: FunctionBuilder, selected_view: SelectedView) -> Value:
 
 
 def _emit_evaluate_key(f: FunctionBuilder) -> None:
-    """Emit `find_wanted(x, key, dims)`: find the view that a basic key of the tensor `x` selects. Return true, or false for other keys,
+    """Emit `evaluate_key(x, key, dims)`: find the view that a basic key of the tensor `x` selects. Return true, or false for other keys,
     indices out of range, keys of an element, and more than `MAX_KEY_ITEMS` items.
 
     The array `dims` takes the sizes, and from `MAX_AXES` on the strides. The number of axes and the offset in the storage follow at
@@ -253,7 +253,7 @@ def _emit_evaluate_key(f: FunctionBuilder) -> None:
 
 
 def _emit_is_basic(f: FunctionBuilder) -> None:
-    """Emit `is_basic((x, key))`, called from Python: return True if `find_element` or `find_wanted` finds an element or a view for `key`,
+    """Emit `is_basic((x, key))`, called from Python: return True if `find_element` or `evaluate_key` finds an element or a view for `key`,
     else False.
 
     So the result is False also for an index out of range, and for a tensor without strides.
@@ -261,7 +261,7 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
     _, pair = f.arguments
     x, key = (f.tuple_item(pair, k) for k in range(2))
     is_element, _ = find_element(f, x, key)
-    is_basic = f.or_else(is_element, lambda: f.call("find_wanted", I1, [x, key, f.local(array(I64, VIEW_DIMS + 2))]))
+    is_basic = f.or_else(is_element, lambda: f.call("evaluate_key", I1, [x, key, f.local(array(I64, VIEW_DIMS + 2))]))
     f.emit_if(~is_basic, f.propagate_error)
     f.emit_return(f.box_bool(is_basic))
 
@@ -275,7 +275,7 @@ def _emit_get_item(f: FunctionBuilder) -> None:
     item = f.call("select_item", POINTER, [x, key])
     f.return_if(~f.is_null(item), lambda: item)
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    converted_key = f.require_new(f.call("plain_key", POINTER, [key]))
+    converted_key = f.require_new(f.call("convert_key", POINTER, [key]))
     item = f.call("select_item", POINTER, [x, converted_key])
     f.release_held(converted_key)
     f.emit_return(item)
@@ -290,7 +290,7 @@ def _emit_select_item(f: FunctionBuilder) -> None:
     f.require(f.is_instance(x, "Tensor"))
     is_element, element_offset = find_element(f, x, key)
     f.return_if(is_element, lambda: _new_element(f, x, element_offset))
-    f.return_if(f.is_instance(key, "list"), lambda: f.call("picked", POINTER, [x, key]))
+    f.return_if(f.is_instance(key, "list"), lambda: f.call("select_items", POINTER, [x, key]))
     f.return_if(f.is_instance(key, "Tensor"), lambda: _select_by_array(f, x, key))
     f.return_if(_has_item(f, key, lambda item: f.is_instance(item, "Tensor")), lambda: _select_by_arrays(f, x, key))
     selected_view = evaluate_key(f, x, key)
@@ -300,15 +300,15 @@ def _emit_select_item(f: FunctionBuilder) -> None:
 
 
 def _select_by_array(f: FunctionBuilder, x: Value, key: Value) -> Value:
-    """Emit the selection `x[key]` by the tensor `key`, a mask or indices: copied now if possible (`picked`), otherwise a pending gather
-    (`gathered`).
+    """Emit the selection `x[key]` by the tensor `key`, a mask or indices: copied now if possible (`select_items`), otherwise a pending
+    gather (`gather_elements`).
 
     Return the new tensor, or null to decline.
     """
     key_items = f.local(POINTER, key)
-    result = f.call("picked", POINTER, [x, key])
+    result = f.call("select_items", POINTER, [x, key])
     declined = f.and_then(f.is_null(result), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    return f.choose(declined, lambda: [f.call("gathered", POINTER, [x, key_items, f.i64(1)])], lambda: [result])[0]
+    return f.choose(declined, lambda: [f.call("gather_elements", POINTER, [x, key_items, f.i64(1)])], lambda: [result])[0]
 
 
 def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value]) -> Value:
@@ -326,12 +326,12 @@ def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
     Return the new tensor, or null to decline.
     """
     has_slices = _has_item(f, key, lambda item: f.is_instance(item, "slice") | f.is_object(item, "..."))
-    gather = lambda: [f.call("gathered", POINTER, [x, f.address_at(key, TUPLE_ITEMS_OFFSET), f.load_word(key, SIZE_OFFSET)])]
-    return f.choose(has_slices, lambda: [f.call("gathered_among_slices", POINTER, [x, key])], gather)[0]
+    gather = lambda: [f.call("gather_elements", POINTER, [x, f.address_at(key, TUPLE_ITEMS_OFFSET), f.load_word(key, SIZE_OFFSET)])]
+    return f.choose(has_slices, lambda: [f.call("gather_among_slices", POINTER, [x, key])], gather)[0]
 
 
 def _emit_gather_among_slices(f: FunctionBuilder) -> None:
-    """Emit `gathered_among_slices(x, key)`: return `x[key]`, a pending tensor, for a tuple of index tensors, slices and at most one
+    """Emit `gather_among_slices(x, key)`: return `x[key]`, a pending tensor, for a tuple of index tensors, slices and at most one
     Ellipsis; null to decline.
 
     The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`.
@@ -359,7 +359,7 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
     spec = look_up_view_spec(f, selected_view)
     offset = f.box_integer(selected_view.offset)
     view = new_view(f, f.get_slot(x, "Tensor.storage"), spec, offset)
-    selected = f.call("gathered", POINTER, [view, indexers, indexer_count.load(I64)])
+    selected = f.call("gather_elements", POINTER, [view, indexers, indexer_count.load(I64)])
     f.release_held(slice_key, view)
     f.emit_return(selected)
 
@@ -379,7 +379,7 @@ def _emit_item_at(f: FunctionBuilder) -> None:
     is_pending = f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer"), "None")
     f.emit_if(is_pending, lambda: require_small(f, f.get_slot(storage, "Storage.node")))
     node = compute_tensor_node(f, x)
-    number = f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), f.get_slot(x, "Tensor.dtype"), element_offset])
+    number = f.call("load_number", POINTER, [f.get_slot(node, "Node.buffer"), f.get_slot(x, "Tensor.dtype"), element_offset])
     f.transfer_held(node)
     f.decref(node)
     f.emit_return(number)
@@ -402,11 +402,11 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
     def compute_whole() -> None:
         f.require(can_evaluate_early(f))
         require_small(f, node)
-        f.require(f.call("computed", I1, [node]))
+        f.require(f.call("compute_node", I1, [node]))
 
     f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), compute_whole)
     point_spec = f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
-    number = f.require_new(f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), dtype, offset]))
+    number = f.require_new(f.call("load_number", POINTER, [f.get_slot(node, "Node.buffer"), dtype, offset]))
     f.release_held(dtype, node)
     element = new_known_scalar(f, number, point_spec)
     f._held[:] = held_references

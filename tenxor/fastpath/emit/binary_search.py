@@ -34,13 +34,14 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation.
 
     For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
-    dtype, `numbers_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `search`, `digitize` and
-    `interpolate_any` each run a bytecode program of `fastpath/direct_call_programs.py`. `objects` gives the addresses of Python objects.
+    dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,
+    `digitize` and `run_interpolation` each run a bytecode program of `fastpath/direct_call_programs.py`. `objects` gives the addresses of
+    Python objects.
     """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for dtype in SEARCHABLE_DTYPES:
         if dtype.is_float:
-            _emit_count_non_nan(FunctionBuilder(module, objects, f"numbers_{dtype}", _SEARCH_PARAMETERS[:3], I64), dtype)
+            _emit_count_non_nan(FunctionBuilder(module, objects, f"count_non_nan_{dtype}", _SEARCH_PARAMETERS[:3], I64), dtype)
         for right in (False, True):
             _emit_linear_search(
                 FunctionBuilder(module, objects, _get_search_name("few", dtype, right), _SEARCH_PARAMETERS, I1), dtype, right
@@ -175,12 +176,12 @@ def _count_non_nan(f: FunctionBuilder, dtype: DType) -> Value:
     """Emit a call for the number of elements that are not NaN in a sorted array. The first three arguments of the function being emitted
     give the array.
     """
-    return f.call(f"numbers_{dtype}", I64, f.arguments[:3])
+    return f.call(f"count_non_nan_{dtype}", I64, f.arguments[:3])
 
 
 def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `numbers_DTYPE(sorted, size, stride)`: return how many of `size` sorted floats, at least 1 and `stride` bytes apart, are not
-    NaN.
+    """Emit `count_non_nan_DTYPE(sorted, size, stride)`: return how many of `size` sorted floats, at least 1 and `stride` bytes apart, are
+    not NaN.
 
     NaN sorts last.
     """
@@ -231,7 +232,7 @@ def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_run_search(f: FunctionBuilder) -> None:
-    """Emit `search(program, nodes, starts, results)`: run the program of a `searchsorted`, for the dtype that the program names. Return
+    """Emit `run_search(program, nodes, starts, results)`: run the program of a `searchsorted`, for the dtype that the program names. Return
     true, or false on a failure.
 
     `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
@@ -249,7 +250,7 @@ def _emit_digitize(f: FunctionBuilder) -> None:
     """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions. Return
     true, or false for unsorted edges.
 
-    The arguments are those of `search`. Descending edges are searched from the end.
+    The arguments are those of `run_search`. Descending edges are searched from the end.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -327,10 +328,10 @@ def _emit_interpolate(f: FunctionBuilder) -> None:
 
 
 def _emit_run_interpolation(f: FunctionBuilder) -> None:
-    """Emit `interpolate_any(program, nodes, starts, results)`: run an interpolation program, and write the heights into the only result.
+    """Emit `run_interpolation(program, nodes, starts, results)`: run an interpolation program, and write the heights into the only result.
     Return true, or false on a failure.
 
-    The arguments are those of `search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
+    The arguments are those of `run_search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
     values also give false: checking the order of the points would take too long.
     """
     program, _, _, results = f.arguments

@@ -22,7 +22,7 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for `bincount` and `unique`: the entry `made_found`, and loops for each dtype."""
+    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype."""
     for dtype in COUNTABLE_DTYPES:
         integer_parameters = [("start", POINTER), ("count", I64), ("apart", I64)]
         _emit_find_range(FunctionBuilder(module, objects, f"range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)
@@ -42,16 +42,16 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         _emit_count_runs(FunctionBuilder(module, objects, f"runs_{bits}", [*run_parameters[:2], ("count", I64)], I64), bits)
         _emit_put_runs(FunctionBuilder(module, objects, f"put_runs_{bits}", [*run_parameters, ("count", I64)], I1), bits)
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "tables")]
-    _emit_new_vector(FunctionBuilder(module, objects, "of_size", [("table", POINTER), ("size", I64)]))
+    _emit_new_vector(FunctionBuilder(module, objects, "new_vector", [("table", POINTER), ("size", I64)]))
     _emit_bincount(FunctionBuilder(module, objects, "bincount", program_parameters))
     _emit_unique(FunctionBuilder(module, objects, "unique", program_parameters))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
-    _emit_replay_counted(FunctionBuilder(module, objects, "made_found", arguments))
+    _emit_replay_counted(FunctionBuilder(module, objects, "replay_counted", arguments))
 
 
 def _emit_replay_counted(f: FunctionBuilder) -> None:
-    """Emit `made_found(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as a
-    new reference; null to decline.
+    """Emit `replay_counted(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as
+    a new reference; null to decline.
 
     `template` is the recorded template (`DirectCallTemplate`). `args` is the address of the `argument_count` arguments after `x`; `tensors`
     counts the tensors with `x`.
@@ -73,7 +73,7 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
 
 
 def _emit_new_vector(f: FunctionBuilder) -> None:
-    """Emit `of_size(table, size)`: return a new, uninitialized 1-d tensor of `size` elements; null on a failure.
+    """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements; null on a failure.
 
     `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor.
     """
@@ -96,7 +96,7 @@ def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> V
     """
     vectors = f.require_new(f.call("PyTuple_New", POINTER, [f.i64(len(sizes))]))
     for k, size in enumerate(sizes):
-        vector = f.require_new(f.call("of_size", POINTER, [f.tuple_item(tables, k), size]))
+        vector = f.require_new(f.call("new_vector", POINTER, [f.tuple_item(tables, k), size]))
         f.address_at(vectors, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(vector)
         f.transfer_held(vector)
     return vectors
@@ -393,12 +393,12 @@ def _emit_unique(f: FunctionBuilder) -> None:
     memory = f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [f.null(), byte_count]))
     start = f.address_at(memory, BYTES_CONTENT_OFFSET)
     f.call(
-        "copy_box",
+        "copy_region",
         I1,
         [get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)), start, box],
     )
     for k, kind in enumerate((DOUBLE, FLOAT)):
-        f.emit_if(nan_check.equals(k + 1), lambda kind=kind: f.decline_if(f.call(f"is_odd_{kind.text}", I1, [start, n])))  # type: ignore[misc]
+        f.emit_if(nan_check.equals(k + 1), lambda kind=kind: f.decline_if(f.call(f"has_irregular_{kind.text}", I1, [start, n])))  # type: ignore[misc]
     data_end = start.at(n * item_bytes, I8)
     misalignment = data_end.cast("ptrtoint", I64) & 7
     permutation = f.select_value(needs_permutation, data_end.at((f.i64(8) - misalignment) & 7, I8), f.null())

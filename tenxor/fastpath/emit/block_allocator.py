@@ -27,23 +27,23 @@ BYTES_IN_USE_OFFSET, PEAK_BYTES_OFFSET, POOLED_BYTES_OFFSET, ALLOWED_BYTES_OFFSE
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to allocate, lend and free small blocks of memory.
 
-    The functions emitted include `lend`, `new_block`, `block_dies`, `release_blocks` and `block_shows`.
+    The functions emitted include `allocate_block`, `new_block`, `dealloc_block`, `release_blocks` and `get_block_buffer`.
     """
     module.define_global("free", f"internal global [{SIZE_CLASS_COUNT} x ptr] zeroinitializer")
     module.define_global("shade", "internal global i64 0")
     module.define_global("counts", f"global [{BLOCK_COUNTER_WORDS} x i64] zeroinitializer")
-    _emit_allocate_block(FunctionBuilder(module, objects, "lend", [("nbytes", I64)]))
+    _emit_allocate_block(FunctionBuilder(module, objects, "allocate_block", [("nbytes", I64)]))
     _emit_new_block(FunctionBuilder(module, objects, "new_block", [("units", I64)]))
-    _emit_block_dealloc(FunctionBuilder(module, objects, "block_dies", [("block", POINTER)], VOID, is_exported=True))
+    _emit_block_dealloc(FunctionBuilder(module, objects, "dealloc_block", [("block", POINTER)], VOID, is_exported=True))
     _emit_release_blocks(FunctionBuilder(module, objects, "release_blocks", [], VOID, is_exported=True))
     _emit_block_get_buffer(
-        FunctionBuilder(module, objects, "block_shows", [("block", POINTER), ("view", POINTER), ("flags", I32)], I32, is_exported=True)
+        FunctionBuilder(module, objects, "get_block_buffer", [("block", POINTER), ("view", POINTER), ("flags", I32)], I32, is_exported=True)
     )
 
 
 def _emit_allocate_block(f: FunctionBuilder) -> None:
-    """Emit `lend(nbytes)`: return a block with at least `nbytes` bytes of data, a new reference; null beyond the allowed bytes or if memory
-    runs out.
+    """Emit `allocate_block(nbytes)`: return a block with at least `nbytes` bytes of data, a new reference; null beyond the allowed bytes or
+    if memory runs out.
     """
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT_BYTES - 1)).logical_shift_right(6)
@@ -105,7 +105,7 @@ def _emit_new_block(f: FunctionBuilder) -> None:
 
 
 def _emit_block_dealloc(f: FunctionBuilder) -> None:
-    """Emit `block_dies(block)`, the deallocator of a block: put the block into the free list of its size. If more than `MAX_FREE_BYTES`
+    """Emit `dealloc_block(block)`, the deallocator of a block: put the block into the free list of its size. If more than `MAX_FREE_BYTES`
     bytes would be kept, all free blocks are released first, as other sizes are needed now.
     """
     (block,) = f.arguments
@@ -121,7 +121,8 @@ def _emit_block_dealloc(f: FunctionBuilder) -> None:
 
 
 def _emit_block_get_buffer(f: FunctionBuilder) -> None:
-    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an error.
+    """Emit `get_block_buffer(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an
+    error.
 
     The view is writable, and keeps the block alive. `flags` are those of `PyObject_GetBuffer`.
     """

@@ -33,30 +33,30 @@ _IDENTITY_TYPES = ("NoneType", "DType", "str", "type")
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to write and look up the signatures of calls and graphs.
 
-    The functions emitted include `find_kind`, `find_kind_of_graph`, `find_kind_of_write`, `kind_of_call`, `kind_of_graph` and
-    `forget_kinds`.
+    The functions emitted include `sign_call`, `sign_graph`, `sign_write`, `python_sign_call`, `python_sign_graph` and
+    `clear_signatures`.
     """
     module.define_global("kind", f"internal global [{2 + MAX_SIGNATURE_WORDS + MAX_SIGNATURE_DIMS} x i64] zeroinitializer, align 64")
     module.define_global("kind_specs", f"internal global [{1 + MAX_NOTED_SPECS} x i64] zeroinitializer, align 64")
     module.define_global("kinds_met", f"internal global [{2 * RECENT_SIGNATURES} x ptr] zeroinitializer, align 64")
-    _emit_find_signature_entry(FunctionBuilder(module, objects, "known_of_kind", []))
-    _emit_clear_signatures(FunctionBuilder(module, objects, "forget_kinds", [("self", POINTER), ("unused", POINTER)], is_exported=True))
-    _emit_add_dim(FunctionBuilder(module, objects, "which_number", [("number", I64), ("added", I1)], I64))
-    _emit_add_view(FunctionBuilder(module, objects, "add_seen", [("spec", POINTER), ("storage", POINTER)], I1))
+    _emit_find_signature_entry(FunctionBuilder(module, objects, "find_signature_entry", []))
+    _emit_clear_signatures(FunctionBuilder(module, objects, "clear_signatures", [("self", POINTER), ("unused", POINTER)], is_exported=True))
+    _emit_add_dim(FunctionBuilder(module, objects, "add_dim", [("number", I64), ("added", I1)], I64))
+    _emit_add_view(FunctionBuilder(module, objects, "add_view", [("spec", POINTER), ("storage", POINTER)], I1))
     _emit_add_integer(FunctionBuilder(module, objects, "add_integer", [("x", POINTER)], I1))
     _emit_add_argument(FunctionBuilder(module, objects, "add_argument", [("x", POINTER)], I1))
     sign_parameters = [("name", POINTER), ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
-    _emit_sign_call(FunctionBuilder(module, objects, "find_kind", sign_parameters, I1))
+    _emit_sign_call(FunctionBuilder(module, objects, "sign_call", sign_parameters, I1))
     write_parameters = [("storage", POINTER), ("spec", POINTER), ("value", POINTER)]
-    _emit_sign_write(FunctionBuilder(module, objects, "find_kind_of_write", write_parameters, I1))
-    _emit_sign_graph(FunctionBuilder(module, objects, "find_kind_of_graph", [("frames", POINTER)], I1))
-    _emit_get_graph_signature(FunctionBuilder(module, objects, "graph_signature", [("frames", POINTER), ("root", POINTER)]))
+    _emit_sign_write(FunctionBuilder(module, objects, "sign_write", write_parameters, I1))
+    _emit_sign_graph(FunctionBuilder(module, objects, "sign_graph", [("frames", POINTER)], I1))
+    _emit_get_graph_signature(FunctionBuilder(module, objects, "get_graph_signature", [("frames", POINTER), ("root", POINTER)]))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
-    _emit_python_sign_graph(FunctionBuilder(module, objects, "kind_of_graph", entry_parameters, is_exported=True))
+    _emit_python_sign_graph(FunctionBuilder(module, objects, "python_sign_graph", entry_parameters, is_exported=True))
     call_parameters = [(name, POINTER) for name in ("name", "args", "names", "more", "which")]
-    _emit_get_call_signature(FunctionBuilder(module, objects, "call_signature", call_parameters))
+    _emit_get_call_signature(FunctionBuilder(module, objects, "get_call_signature", call_parameters))
     _emit_python_sign_call(
-        FunctionBuilder(module, objects, "kind_of_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_sign_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
@@ -91,26 +91,26 @@ def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, k
     `arguments` is the address of all `count` arguments, of which the last have the keywords in the tuple `keyword_names`, or null. Bit k of
     `tape_mask` is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
     """
-    return f.call("find_kind", I1, [name, arguments, count, keyword_names, tape_mask])
+    return f.call("sign_call", I1, [name, arguments, count, keyword_names, tape_mask])
 
 
 def find_signature_entry(f: FunctionBuilder) -> Value:
     """Emit the lookup of the signature written last among the known signatures. Return its `size_generic.SignatureTemplates`, borrowed. On
     a miss the emitted function returns null or 0.
     """
-    entry = f.call("known_of_kind", POINTER, [])
+    entry = f.call("find_signature_entry", POINTER, [])
     f.decline_if(f.is_null(entry))
     return entry
 
 
 def _emit_find_signature_entry(f: FunctionBuilder) -> None:
-    """Emit `known_of_kind()`: look up the signature written last, and return its `size_generic.SignatureTemplates`, borrowed; null on a
-    miss.
+    """Emit `find_signature_entry()`: look up the signature written last, and return its `size_generic.SignatureTemplates`, borrowed; null
+    on a miss.
 
     A direct-mapped cache of `RECENT_SIGNATURES` recent signatures, indexed by a hash of the words, stands before the dictionary in Python.
     An entry is valid while the dictionary refers to the `SignatureTemplates` too. An entry owned by the cache alone counts as a miss, but
-    is not replaced: releasing the `SignatureTemplates` might run Python code, and this code might write another signature. `forget_kinds`
-    empties the cache.
+    is not replaced: releasing the `SignatureTemplates` might run Python code, and this code might write another signature.
+    `clear_signatures` empties the cache.
     """
     count_address, words = _get_word_addresses(f)
     count = count_address.load(I64)
@@ -155,7 +155,7 @@ def _get_recent_addresses(f: FunctionBuilder, k: Value) -> list[Value]:
 
 
 def _emit_clear_signatures(f: FunctionBuilder) -> None:
-    """Emit `forget_kinds()`: empty the cache of recent signatures, and return None. Python calls it after clearing the table of
+    """Emit `clear_signatures()`: empty the cache of recent signatures, and return None. Python calls it after clearing the table of
     signatures.
     """
 
@@ -196,7 +196,7 @@ def _add_object(f: FunctionBuilder, x: Value) -> None:
 
 
 def _emit_add_dim(f: FunctionBuilder) -> None:
-    """Emit `which_number(number, may_add)`: return the reference to a number: 0 or 1 for these numbers, or k + 2 for entry k of the list of
+    """Emit `add_dim(number, may_add)`: return the reference to a number: 0 or 1 for these numbers, or k + 2 for entry k of the list of
     dims.
 
     A missing number is appended to the list if `may_add` is true and the list has room; otherwise the result is -1.
@@ -217,12 +217,12 @@ def _emit_add_dim(f: FunctionBuilder) -> None:
 
 
 def _add_dim(f: FunctionBuilder, number: Value) -> Value:
-    """Emit the reference to `number`, a Python integer, in the list of dims of the signature. Return the reference (see `which_number`). A
+    """Emit the reference to `number`, a Python integer, in the list of dims of the signature. Return the reference (see `add_dim`). A
     missing integer is appended.
 
     The emitted function returns null or 0 if the list is full.
     """
-    reference = f.call("which_number", I64, [f.unbox_integer(number), f.constant(I1, True)])
+    reference = f.call("add_dim", I64, [f.unbox_integer(number), f.constant(I1, True)])
     f.decline_if(reference < 0)
     return reference
 
@@ -242,12 +242,12 @@ def _add_axes(f: FunctionBuilder, *tuples: Value) -> None:
 
 
 def _add_tensor(f: FunctionBuilder, x: Value) -> None:
-    """Emit the append of the tensor `x` by `add_seen`. The emitted function returns null or 0 if that fails."""
-    f.require(f.call("add_seen", I1, [f.get_slot(x, "Tensor.spec"), f.get_slot(x, "Tensor.storage")]))
+    """Emit the append of the tensor `x` by `add_view`. The emitted function returns null or 0 if that fails."""
+    f.require(f.call("add_view", I1, [f.get_slot(x, "Tensor.spec"), f.get_slot(x, "Tensor.storage")]))
 
 
 def _emit_add_view(f: FunctionBuilder) -> None:
-    """Emit `add_seen(spec, storage)`: append a view of a storage to the signature: dtype, shape and strides of `spec`. Also list the spec
+    """Emit `add_view(spec, storage)`: append a view of a storage to the signature: dtype, shape and strides of `spec`. Also list the spec
     (`get_spec_addresses`). Return true.
 
     Return false where `spec` is null or has no strides, the storage has no node, or the node has another dtype.
@@ -275,7 +275,7 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
     """
     value, fits = f.unbox_checked(f.arguments[0])
     f.require(fits)
-    reference = f.call("which_number", I64, [value, value >= MIN_REFERENCED_INTEGER])
+    reference = f.call("add_dim", I64, [value, value >= MIN_REFERENCED_INTEGER])
     is_number = reference > 1
     _add_word(f, f.select_value(is_number, f.i64(REFERENCE_TAG), f.i64(INTEGER_TAG)))
     _add_word(f, f.select_value(is_number, reference, value))
@@ -338,7 +338,7 @@ def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> Non
 
 
 def _emit_sign_call(f: FunctionBuilder) -> None:
-    """Emit `find_kind(name, arguments, count, names, tape_mask)`: write the signature of a call, and return whether the call has one.
+    """Emit `sign_call(name, arguments, count, names, tape_mask)`: write the signature of a call, and return whether the call has one.
 
     The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. The arguments
     are those of `sign_call`. The result is false for an argument that `add_argument` does not accept, and for more than
@@ -373,7 +373,7 @@ def _emit_sign_call(f: FunctionBuilder) -> None:
 
 
 def _emit_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `find_kind_of_graph(frames)`: write the signature of the graph visited last (by `key_of_graph`), and return whether the graph
+    """Emit `sign_graph(frames)`: write the signature of the graph visited last (by `build_graph_key`), and return whether the graph
     has one.
 
     The signature begins with the address of `frames`, the table for the launch record of the graph.
@@ -417,7 +417,7 @@ def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
         number = load_node_number(f, source)
         _add_word(f, number)
         is_pending = f.is_object(f.get_slot(source, "Node.buffer"), "None")
-        number_offset = lambda: [f.call("place_of", I64, [number, f.unbox_integer(offset)])]
+        number_offset = lambda: [f.call("find_place", I64, [number, f.unbox_integer(offset)])]
         _add_word(f, f.choose(is_pending, lambda: [_add_dim(f, offset)], number_offset)[0])
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), add_source)
@@ -475,15 +475,15 @@ def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
 
 
 def _emit_get_graph_signature(f: FunctionBuilder) -> None:
-    """Emit `graph_signature(frames, root)`: return a new tuple for the graph of `root`: the key, the signature as bytes, and the tuple of
-    dims.
+    """Emit `get_graph_signature(frames, root)`: return a new tuple for the graph of `root`: the key, the signature as bytes, and the tuple
+    of dims.
 
     `frames` is the table for the launch record of the graph. Return null if the fast path cannot run the graph, or if the graph has no
     signature.
     """
     frames, root = f.arguments
-    key = f.require_new(f.call("key_of_graph", POINTER, [root]))
-    f.require(f.call("find_kind_of_graph", I1, [frames]))
+    key = f.require_new(f.call("build_graph_key", POINTER, [root]))
+    f.require(f.call("sign_graph", I1, [frames]))
     signature, dims = signature_to_bytes(f), _new_dims_tuple(f)
     result = f.new_tuple(key, signature, dims)
     f.transfer_held(result)
@@ -491,9 +491,9 @@ def _emit_get_graph_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `kind_of_graph(frames, root)`, called from Python: return the result of `graph_signature`, or None for null."""
+    """Emit `python_sign_graph(frames, root)`, called from Python: return the result of `get_graph_signature`, or None for null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("graph_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
+    f.return_or_none(f.call("get_graph_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
 
 
 def _new_dims_tuple(f: FunctionBuilder) -> Value:
@@ -505,7 +505,7 @@ def _new_dims_tuple(f: FunctionBuilder) -> Value:
     count_address, numbers = get_dim_addresses(f)
     count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
     f.for_range(count, lambda k: copied_numbers.at(k, I64).store(numbers.at(k, I64).load(I64)))
-    return f.require_new(f.call("integers", POINTER, [copied_numbers, count]))
+    return f.require_new(f.call("box_integers", POINTER, [copied_numbers, count]))
 
 
 def _add_shape(f: FunctionBuilder, shape: Value) -> None:
@@ -515,7 +515,7 @@ def _add_shape(f: FunctionBuilder, shape: Value) -> None:
 
 
 def _emit_sign_write(f: FunctionBuilder) -> None:
-    """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
+    """Emit `sign_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
     `spec` of `storage`. Return whether the write has a signature: false if a value or view has no place in one, or for more than
     `MAX_SIGNATURE_WORDS` words.
 
@@ -525,7 +525,7 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
     is_tensor = f.is_instance(value, "Tensor")
     _begin_signature(f, f.load_object("'write'"), 2)
     _add_word(f, 0)
-    f.require(f.call("add_seen", I1, [spec, storage]))
+    f.require(f.call("add_view", I1, [spec, storage]))
     f.emit_if(is_tensor, lambda: _add_tensor(f, value))
     _add_word(f, TENSOR_TAG)
     f.require(f.call("add_argument", I1, [f.select_value(is_tensor, value, f.type_of(value))]))
@@ -539,7 +539,7 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
 
 
 def _emit_get_call_signature(f: FunctionBuilder) -> None:
-    """Emit `call_signature(name, args, names, further_shapes, tape_mask)`: return the signature of a call and its dims, as a new pair.
+    """Emit `get_call_signature(name, args, names, further_shapes, tape_mask)`: return the signature of a call and its dims, as a new pair.
 
     The signature is a bytes object without sizes: it shows only which dims are equal, 0 or 1. The dims are a tuple of the distinct numbers
     left out: entries of shapes and strides of the tensors, and larger integer arguments. `name` names the function called. The tuple `args`
@@ -558,8 +558,8 @@ def _emit_get_call_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_call(f: FunctionBuilder) -> None:
-    """Emit `kind_of_call(name, args, names, further_shapes, tape_mask)`, called from Python: return the result of `call_signature`, or None
-    for null.
+    """Emit `python_sign_call(name, args, names, further_shapes, tape_mask)`, called from Python: return the result of `get_call_signature`,
+    or None for null.
     """
     args = f.arguments[1]
-    f.return_or_none(f.call("call_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))
+    f.return_or_none(f.call("get_call_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))

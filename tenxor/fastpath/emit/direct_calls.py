@@ -22,29 +22,29 @@ MAX_HELD_OPERANDS = 4  # operands of a program, at most
 FUNCTION_BY_OPCODE = {
     CALL_OPCODE: "call_loop",
     SORT: "sort_rows",
-    ARGSORT: "sort_places",
-    SEARCH: "search",
-    TOPK: "best_of_rows",
-    WIDENED_CALL: "call_wider",
+    ARGSORT: "argsort_rows",
+    SEARCH: "run_search",
+    TOPK: "topk_rows",
+    WIDENED_CALL: "call_widened",
 }
-FUNCTION_BY_OPCODE |= {DIGITIZE: "digitize", INTERPOLATE: "interpolate_any", LEXSORT: "sort_by_keys", QR: "factor"}
+FUNCTION_BY_OPCODE |= {DIGITIZE: "digitize", INTERPOLATE: "run_interpolation", LEXSORT: "lexsort", QR: "factor_qr"}
 CONVERTED_LANES = 8  # of the vectors in which floats are converted
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `made_in_place`.
+    """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `run_program`.
 
-    The functions emitted include `call_loop`, `call_loop_apart`, `call_wider`, `widen` and `narrow`.
+    The functions emitted include `call_loop`, `call_loop_on_scratch`, `call_widened`, `widen` and `narrow`.
     """
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
-    _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_apart", [*program_parameters, ("apart", POINTER)], I1))
+    _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_on_scratch", [*program_parameters, ("apart", POINTER)], I1))
     _emit_call_loop(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[CALL_OPCODE], program_parameters, I1))
     conversion_parameters = [("start", POINTER), ("to", POINTER), ("count", I64)]
     for name, kinds in (("widen", (FLOAT, DOUBLE)), ("narrow", (DOUBLE, FLOAT))):
         _emit_convert_floats(FunctionBuilder(module, objects, name, conversion_parameters, I1), *kinds)
     _emit_call_widened(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[WIDENED_CALL], program_parameters, I1))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
-    _emit_run_program(FunctionBuilder(module, objects, "made_in_place", arguments))
+    _emit_run_program(FunctionBuilder(module, objects, "run_program", arguments))
 
 
 def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand_index: Value, byte_offset: Value) -> Value:
@@ -166,7 +166,7 @@ def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
 
 
 def _emit_run_program(f: FunctionBuilder) -> None:
-    """Emit `made_in_place(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed by the program of
+    """Emit `run_program(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed by the program of
     its `DirectCallTemplate`, as a new reference.
 
     `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null where the program
@@ -210,13 +210,13 @@ def _emit_run_program(f: FunctionBuilder) -> None:
 
 
 def _emit_call_loop(f: FunctionBuilder) -> None:
-    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_apart` without scratch memory, and return its result."""
-    f.emit_return(f.call("call_loop_apart", I1, [*f.arguments, f.null()]))
+    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_on_scratch` without scratch memory, and return its result."""
+    f.emit_return(f.call("call_loop_on_scratch", I1, [*f.arguments, f.null()]))
 
 
 def _emit_call_widened(f: FunctionBuilder) -> None:
-    """Emit `call_wider(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return true,
-    or false on a failure.
+    """Emit `call_widened(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return
+    true, or false on a failure.
 
     The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into `result_tensors`.
     """
@@ -231,7 +231,7 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
         to, count, box = scratch.at(f.load_word(descriptor, 0), I8), f.load_word(descriptor, 8), f.address_at(descriptor, 16)
         single_data = to.at(count, FLOAT)
         f.call(
-            "copy_box",
+            "copy_region",
             I1,
             [
                 get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)),
@@ -243,7 +243,7 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
 
     f.for_range(operands, read)
     inner = program.at(at_program, I8)
-    f.require(f.call("call_loop_apart", I1, [inner, nodes, starts, result_tensors, scratch]))
+    f.require(f.call("call_loop_on_scratch", I1, [inner, nodes, starts, result_tensors, scratch]))
 
     def write(k: Value) -> None:
         descriptor = f.address_at(program, 5 * 8).at(operands * words + k * 16, I8)
@@ -275,8 +275,8 @@ def _emit_convert_floats(f: FunctionBuilder, source_type: Type, result_type: Typ
 
 
 def _emit_call_loop_on_scratch(f: FunctionBuilder) -> None:
-    """Emit `call_loop_apart(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says. Return true, or false on
-    a failure.
+    """Emit `call_loop_on_scratch(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says. Return true, or
+    false on a failure.
 
     `program` is the address of the integers of the program, and `memory` the address of scratch memory, or null. `nodes` and `starts` are
     the operands' nodes and byte offsets. `results` is the tuple of result tensors. Failures are an error of the loop, a result with the NaN

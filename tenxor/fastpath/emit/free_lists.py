@@ -18,14 +18,14 @@ MAX_FREE_OBJECTS = 2048  # objects of each class
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`CLASS_dies`) objects of the classes with a free list.
+    """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`dealloc_CLASS`) objects of the classes with a free list.
 
     For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates.
     """
     for cls in REUSED_CLASSES:
         module.define_global(f"dead_{cls}", f"internal global [{1 + MAX_FREE_OBJECTS} x i64] zeroinitializer, align 64")
         _emit_new_object(FunctionBuilder(module, objects, f"new_{cls}", []), cls)
-        _emit_dealloc(FunctionBuilder(module, objects, f"{cls}_dies", [("x", POINTER)], VOID, is_exported=True), cls)
+        _emit_dealloc(FunctionBuilder(module, objects, f"dealloc_{cls}", [("x", POINTER)], VOID, is_exported=True), cls)
     for cls in UNTRACKED_CLASSES:
         if cls not in REUSED_CLASSES:
             f = FunctionBuilder(module, objects, f"new_{cls}", [])
@@ -53,8 +53,8 @@ def _emit_new_object(f: FunctionBuilder, cls: str) -> None:
 
 
 def _emit_dealloc(f: FunctionBuilder, cls: str) -> None:
-    """Emit `CLASS_dies(x)`: drop the slots of an object after its last reference is gone. Then put the object on the free list, or free its
-    memory if the list is full or the object is of a subclass.
+    """Emit `dealloc_CLASS(x)`: drop the slots of an object after its last reference is gone. Then put the object on the free list, or free
+    its memory if the list is full or the object is of a subclass.
     """
     (x,) = f.arguments
     f.call("PyObject_GC_UnTrack", VOID, [x])

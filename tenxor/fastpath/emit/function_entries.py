@@ -23,8 +23,8 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`."""
     out_parameters = [("function", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
-    _emit_write_into_out(FunctionBuilder(module, objects, "written_into", out_parameters))
-    _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "stored_tensor_of", [("value", POINTER)]))
+    _emit_write_into_out(FunctionBuilder(module, objects, "write_into_out", out_parameters))
+    _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "new_tensor_in_memory", [("value", POINTER)]))
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, fast_path in _EMITTERS_BY_KIND.items():
         _emit_function_entry(FunctionBuilder(module, objects, get_entry_symbol(name), called, is_exported=True), fast_path)
@@ -42,7 +42,9 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
     count = flags & _ARGUMENT_COUNT_MASK
     result = fast_path(f, f.get_slot(function, "PatchableFunction.routine_argument"), args, count, names)
     f.return_if(~f.is_null(result), lambda: result)
-    written_out = f.choose(f.is_null(names), lambda: [names], lambda: [f.call("written_into", POINTER, [function, args, count, names])])[0]
+    written_out = f.choose(f.is_null(names), lambda: [names], lambda: [f.call("write_into_out", POINTER, [function, args, count, names])])[
+        0
+    ]
     f.return_if(~f.is_null(written_out), lambda: written_out)
     f.propagate_error()
     f.for_range(count, lambda k: f.raise_if_uninitialized(args.at(k, POINTER).load(POINTER)))
@@ -50,7 +52,7 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
 
 
 def _emit_write_into_out(f: FunctionBuilder) -> None:
-    """Emit `written_into(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
+    """Emit `write_into_out(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
     result over this argument, and return the latter.
 
     Return null, before anything is written, unless the result is a tensor with the dtype and the shape of `out`. `args` is the address of
@@ -70,7 +72,7 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
     def has_shape() -> Value:
         has_dtype = f.get_slot(spec, "Spec.dtype").equals(f.get_slot(out_spec, "Spec.dtype"))
         shapes = [f.get_slot(s, "Spec.shape") for s in (spec, out_spec)]
-        return f.and_then(has_dtype, lambda: f.call("are_alike", I1, shapes))
+        return f.and_then(has_dtype, lambda: f.call("are_equal_tuples", I1, shapes))
 
     f.require(f.or_else(spec.equals(out_spec), has_shape))
     call_arguments = f.local(array(POINTER, 2))
@@ -82,17 +84,19 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
 
 
 def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
-    """Emit `stored_tensor_of(value)`: return the tensor `tensor_of(value)`, with a node in memory for a known scalar; null without one."""
+    """Emit `new_tensor_in_memory(value)`: return the tensor `convert_value(value)`, with a node in memory for a known scalar; null without
+    one.
+    """
     (value,) = f.arguments
-    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    tensor = f.require_new(f.call("convert_value", POINTER, [value]))
     is_scalar = is_known_scalar(f, f.get_slot(tensor, "Tensor.storage"))
-    (node,) = f.choose(is_scalar, lambda: [f.call("scalar_node", POINTER, [tensor])], lambda: [f.null()])
+    (node,) = f.choose(is_scalar, lambda: [f.call("new_scalar_node", POINTER, [tensor])], lambda: [f.null()])
     f.decline_if(is_scalar & f.is_null(node))
     f.transfer_held(tensor)
     f.return_if(f.is_null(node), lambda: tensor)
     spec = f.incref(f.get_slot(tensor, "Tensor.spec"))
     f.decref(tensor)
-    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+    f.emit_return(f.call("new_tensor", POINTER, [node, spec]))
 
 
 def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Value) -> Value:
@@ -103,7 +107,7 @@ def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Val
 
     def call() -> Value:
         value = args.load(POINTER)
-        convert = lambda: [f.call("stored_tensor_of", POINTER, [value])]
+        convert = lambda: [f.call("new_tensor_in_memory", POINTER, [value])]
         return f.choose(f.is_instance(value, "Tensor"), lambda: [f.incref(value)], convert)[0]
 
     return _call_if_positional(f, 1, count, names, call)
@@ -126,7 +130,7 @@ def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names
     At run time, null is the result for keywords or another `count` than 1, and also with an exception set. The result is pending, except
     for `abs` and `negative` of a scalar, which give a known scalar.
     """
-    return _call_if_positional(f, 1, count, names, lambda: f.call("unary", POINTER, [args.load(POINTER), op]))
+    return _call_if_positional(f, 1, count, names, lambda: f.call("apply_unary", POINTER, [args.load(POINTER), op]))
 
 
 def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
@@ -137,8 +141,8 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
 
     def call() -> Value:
         x, y = args.load(POINTER), args.at(1, POINTER).load(POINTER)
-        apply_in_order = lambda: [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
-        apply_reflected = lambda: [f.call("binary", POINTER, [y, x, op, f.constant(I1, True)])]
+        apply_in_order = lambda: [f.call("apply_binary", POINTER, [x, y, op, f.constant(I1, False)])]
+        apply_reflected = lambda: [f.call("apply_binary", POINTER, [y, x, op, f.constant(I1, True)])]
         return f.choose(f.has_type(x, "Tensor"), apply_in_order, apply_reflected)[0]
 
     return _call_if_positional(f, 2, count, names, call)
@@ -150,7 +154,7 @@ def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, nam
     `count` and `names` are as in `_apply_unary`.
     """
     return _call_if_positional(
-        f, 3, count, names, lambda: f.call("applied", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.i64(2)])
+        f, 3, count, names, lambda: f.call("apply_operation", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.i64(2)])
     )
 
 
@@ -161,7 +165,7 @@ def _replay_call(f: FunctionBuilder, name: Value, args: Value, count: Value, nam
     `args` is the address of `count` positional arguments, a tensor first, then of the values for the keywords in the tuple `names`, or
     null.
     """
-    call = lambda: [f.call("called", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]
+    call = lambda: [f.call("replay_method", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]
     return f.choose(count > 0, call, lambda: [f.null()])[0]
 
 

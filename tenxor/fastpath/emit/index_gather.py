@@ -17,16 +17,18 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `DTYPE_fit`) and replay a gather (`gathered`)."""
+    """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `check_indices_DTYPE`) and replay a gather
+    (`gather_elements`).
+    """
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
         _emit_check_indices(
-            FunctionBuilder(module, objects, f"{dtype}_fit", index_parameters, I1),
+            FunctionBuilder(module, objects, f"check_indices_{dtype}", index_parameters, I1),
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
     _emit_check_index_tensor(FunctionBuilder(module, objects, "check_index_tensor", [("key", POINTER), ("program", POINTER)], I1))
-    _emit_gather(FunctionBuilder(module, objects, "gathered", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
+    _emit_gather(FunctionBuilder(module, objects, "gather_elements", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
 
 
 def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
@@ -59,18 +61,18 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
     start = load_data_address(f, buffer).at(f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, ITEMSIZE_OFFSET), I8)
     arguments = [start, f.load_word(program, COUNT_OFFSET), f.load_word(program, STRIDE_OFFSET), f.load_word(program, EXTENT_OFFSET)]
     for number, dtype in enumerate(INDEX_DTYPES):
-        f.return_if(f.load_word(program, DTYPE_OFFSET).equals(number), lambda dtype=dtype: f.call(f"{dtype}_fit", I1, arguments))  # type: ignore[misc]
+        f.return_if(f.load_word(program, DTYPE_OFFSET).equals(number), lambda dtype=dtype: f.call(f"check_indices_{dtype}", I1, arguments))  # type: ignore[misc]
     f.decline()
 
 
 def _emit_gather(f: FunctionBuilder) -> None:
-    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
+    """Emit `gather_elements(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
 
     `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null
     without a template, without an index tensor among the items, or if an index is out of range.
     """
     x, indexers, count = f.arguments
-    template = f.require_new(f.call("made_for", POINTER, [x, indexers, count, f.null(), f.load_object("'__getitem__'")]))
+    template = f.require_new(f.call("find_call_template", POINTER, [x, indexers, count, f.null(), f.load_object("'__getitem__'")]))
     record_cursor = f.local(POINTER, f.address_at(f.get_slot(template, "ResultTemplate.launch_record"), BYTES_CONTENT_OFFSET))
     tensors = f.local(I64, f.i64(1))
 
@@ -88,6 +90,6 @@ def _emit_gather(f: FunctionBuilder) -> None:
 
     f.for_range(count, check_item)
     f.require(tensors.load(I64) > 1)
-    result = f.call("made_of", POINTER, [x, indexers, count, tensors.load(I64), template])
+    result = f.call("apply_template", POINTER, [x, indexers, count, tensors.load(I64), template])
     f.release_held(template)
     f.emit_return(result)

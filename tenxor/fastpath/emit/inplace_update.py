@@ -23,24 +23,24 @@ from .template_cache import find_cached_template, get_cache_table
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to update a part of a storage in place.
 
-    The functions emitted include `updated`, `run_update`, `recipe_of_update`, `recipe_of_plain_update`, `can_stay_pending` and
+    The functions emitted include `update_part`, `run_update`, `find_update_recipe`, `find_usual_recipe`, `can_stay_pending` and
     `find_aliases`.
     """
     part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
-    _emit_update_part(FunctionBuilder(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
+    _emit_update_part(FunctionBuilder(module, objects, "update_part", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
     _emit_find_update_recipe(
-        FunctionBuilder(module, objects, "recipe_of_update", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)])
+        FunctionBuilder(
+            module, objects, "find_update_recipe", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)]
+        )
     )
-    _emit_find_usual_recipe(
-        FunctionBuilder(module, objects, "recipe_of_plain_update", [(name, POINTER) for name in ("x", "storage", "found")])
-    )
+    _emit_find_usual_recipe(FunctionBuilder(module, objects, "find_usual_recipe", [(name, POINTER) for name in ("x", "storage", "found")]))
     _emit_run_update(FunctionBuilder(module, objects, "run_update", [("recipe", POINTER), *part_parameters, ("asks", I1)], I1))
     _emit_can_stay_pending(FunctionBuilder(module, objects, "can_stay_pending", [("node", POINTER), ("storage", POINTER)], I1))
     _emit_find_aliases(FunctionBuilder(module, objects, "find_aliases", [("node", POINTER), ("old", POINTER)], I64))
 
 
 def _emit_update_part(f: FunctionBuilder) -> None:
-    """Emit `updated(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
+    """Emit `update_part(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
     success.
 
     `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
@@ -49,7 +49,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
     """
     x, operand, storage, spec, offset, result = f.arguments
     compute_storage(f, storage)
-    recipe = f.require_new(f.call("recipe_of_update", POINTER, [x, storage, spec, result]))
+    recipe = f.require_new(f.call("find_update_recipe", POINTER, [x, storage, spec, result]))
     operand_storage = f.get_slot(operand, "Tensor.storage")
 
     def prepare_operand() -> None:
@@ -58,7 +58,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
         def compute() -> None:
             f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-            f.require(f.call("computed", I1, [node]))
+            f.require(f.call("compute_node", I1, [node]))
 
         is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
         f.emit_if(is_pending, lambda: f.emit_if(~f.call("can_stay_pending", I1, [node, storage]), compute))
@@ -71,10 +71,11 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
 
 def _emit_find_update_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_update(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new reference.
+    """Emit `find_update_recipe(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new
+    reference.
 
-    The tensor `x` has `storage` and `spec`. On a cache miss, `recipe_of_plain_update` makes the recipe, or Python code stores it. The
-    function returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
+    The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code stores it. The function
+    returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
     """
     x, storage, spec, result = f.arguments
     result_storage = f.get_slot(result, "Tensor.storage")
@@ -94,7 +95,7 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
         template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update'"), key)
         return f.choose(f.is_null(template), lambda: [f.null()], lambda: [f.get_slot(template, "RecipeTemplate.recipe")])[0]
 
-    find_usual_recipe = lambda: f.call("recipe_of_plain_update", POINTER, [x, storage, result])
+    find_usual_recipe = lambda: f.call("find_usual_recipe", POINTER, [x, storage, result])
     recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("learn_update", x, result)))
     f.decline_if(f.is_object(recipe, "None"))
     f.release_held(key)
@@ -103,7 +104,7 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_plain_update(x, storage, result)`: return the recipe of the usual update, as a new reference.
+    """Emit `find_usual_recipe(x, storage, result)`: return the recipe of the usual update, as a new reference.
 
     `result` must be a pending, contiguous tensor of an elementwise operation, with the shape and dtype of `x`. `result` must read the
     storage only through the layout of `x`. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice. Otherwise the function
@@ -119,11 +120,11 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
     for value_dtype in (f.get_slot(recipe, "Recipe.dtype"), f.get_slot(old_recipe, "Recipe.dtype"), f.get_slot(result_spec, "Spec.dtype")):
         f.require(value_dtype.equals(dtype))
     for checked_spec in (result_spec, spec):
-        f.require(f.call("are_alike", I1, [f.get_slot(recipe, "Recipe.shape"), f.get_slot(checked_spec, "Spec.shape")]))
+        f.require(f.call("are_equal_tuples", I1, [f.get_slot(recipe, "Recipe.shape"), f.get_slot(checked_spec, "Spec.shape")]))
     f.require(f.is_object(f.get_slot(result_spec, "Spec.is_contiguous"), "True"))
     f.require(f.is_object(f.get_slot(result, "Tensor.offset"), "0"))
     f.require(load_nbytes(f, spec) <= MAX_UPDATE_BYTES)
-    f.require(f.call("has_each_once", I1, [spec]))
+    f.require(f.call("is_injective", I1, [spec]))
     sources = f.get_slot(value, "Node.sources")
 
     def check_source(k: Value) -> None:
@@ -150,7 +151,7 @@ def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: 
     through = f.new_tuple(f.hold_borrowed(flat_spec), f.hold_borrowed(value), f.hold_borrowed(spec))
     shape, dtypes = f.new_tuple(size), f.new_tuple(f.hold_borrowed(dtype), f.hold_borrowed(dtype))
     keeps_order = f.hold_owned(box_keeps_order(f, through, flat_spec))
-    recipe = f.require_new(f.call("recipe_through", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, through, keeps_order]))
+    recipe = f.require_new(f.call("find_recipe", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, through, keeps_order]))
     f.release_held(flat_spec, through, shape, dtypes, keeps_order)
     return recipe
 
@@ -175,7 +176,7 @@ def _emit_run_update(f: FunctionBuilder) -> None:
     zero = f.load_object("0")
     offsets = f.new_tuple(f.incref(zero), f.incref(zero), f.box_integer(offset))
     f.transfer_held(sources, offsets)
-    node = f.require_new(f.call("pending", POINTER, [f.incref(recipe), sources, offsets, f.constant(I1, False)]))
+    node = f.require_new(f.call("new_user_node", POINTER, [f.incref(recipe), sources, offsets, f.constant(I1, False)]))
     old_node = f.get_slot(storage, "Storage.node")  # read again: Python code may have run
     buffer = f.get_slot(old_node, "Node.buffer")
     f.require(old_node.equals(f.tuple_item(f.get_slot(node, "Node.sources"), 0)))
@@ -248,7 +249,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
         def compute_small() -> None:
             f.require(f.unbox_integer(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.size")) * MIN_COPY_RATIO <= element_count)
             f.require(f.is_object(f.get_slot(source, "Node.tape_node"), "None"))
-            f.require(f.call("computed", I1, [source]))
+            f.require(f.call("compute_node", I1, [source]))
 
         f.emit_if(f.and_then(f.is_instance(source, "Node"), lambda: f.is_object(f.get_slot(source, "Node.buffer"), "None")), compute_small)
 

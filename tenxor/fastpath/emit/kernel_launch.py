@@ -26,9 +26,9 @@ from .spec_table import load_operand_spec
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to launch a kernel by its launch record.
 
-    The functions emitted include `launch` and `size_by`.
+    The functions emitted include `launch` and `count_elements`.
     """
-    _emit_count_elements(FunctionBuilder(module, objects, "size_by", [("recipe", POINTER), ("which", I64)], I64))
+    _emit_count_elements(FunctionBuilder(module, objects, "count_elements", [("recipe", POINTER), ("which", I64)], I64))
     launch_parameters = [(name, POINTER) for name in ("frame", "recipe", "sources", "offsets", "out")]
     _emit_launch(FunctionBuilder(module, objects, "launch", launch_parameters, I1))
 
@@ -51,13 +51,13 @@ def _emit_launch(f: FunctionBuilder) -> None:
 
     f.for_range(f.load_word(program, 16), store_argument)
     kernel, extent_word = program.load(POINTER), f.load_word(program, 8)
-    (extent,) = f.choose(extent_word < 0, lambda: [f.call("size_by", I64, [recipe, -1 - extent_word])], lambda: [extent_word])
+    (extent,) = f.choose(extent_word < 0, lambda: [f.call("count_elements", I64, [recipe, -1 - extent_word])], lambda: [extent_word])
     emit_kernel_call(f, f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {extent.text}, i64 0)", f.load_word(program, 24).differs(0))
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_count_elements(f: FunctionBuilder) -> None:
-    """Emit `size_by(recipe, view_index)`: return an element count of a recipe of the fast path, made with packed specs.
+    """Emit `count_elements(recipe, view_index)`: return an element count of a recipe of the fast path, made with packed specs.
 
     Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it.
     """
@@ -88,7 +88,7 @@ def _evaluate_argument(f: FunctionBuilder, row: Value, recipe: Value, sources: V
         return load_address(buffer)
 
     def load_number() -> list[Value]:
-        count_elements = lambda: [f.call("size_by", I64, [recipe, f.load_word(row, 8)])]
+        count_elements = lambda: [f.call("count_elements", I64, [recipe, f.load_word(row, 8)])]
         return f.choose(
             kind.equals(ELEMENT_COUNT), count_elements, lambda: [convert_scalar(f, kind, f.get_slot(load_source(), "Scalar.value"))]
         )

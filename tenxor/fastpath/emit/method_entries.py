@@ -65,7 +65,7 @@ _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
 
 def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a unary operation; `op` is the operation's name."""
-    return lambda f: f.call("unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
+    return lambda f: f.call("apply_unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
 
 
 def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
@@ -81,7 +81,7 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
     Return the result, or null to leave the call to the fallback.
     """
     point = compute_known_scalars(f, op, x, y, comes_last)
-    emit_binary = lambda: [f.call("binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
+    emit_binary = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
     return f.choose(f.is_null(point), emit_binary, lambda: [point])[0]
 
 
@@ -105,7 +105,9 @@ def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, y = f.arguments[:2]
-        return f.call("in_place", POINTER, [x, y, f.load_object(f"op {op}"), compute_known_scalars(f, op, x, y, f.constant(I1, False))])
+        return f.call(
+            "apply_in_place", POINTER, [x, y, f.load_object(f"op {op}"), compute_known_scalars(f, op, x, y, f.constant(I1, False))]
+        )
 
     return emit_call
 
@@ -128,7 +130,7 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
             call_arguments = [argument_slot, f.i64(1), f.null()]
         else:
             call_arguments = [f.null(), f.i64(0), f.null()]
-        return f.call("called", POINTER, [f.arguments[0], *call_arguments, f.load_object(f"'{name}'")])
+        return f.call("replay_method", POINTER, [f.arguments[0], *call_arguments, f.load_object(f"'{name}'")])
 
     return emit_call
 
@@ -143,10 +145,10 @@ def _emit_power(f: FunctionBuilder) -> Value:
     is_square = f.and_then(
         f.is_object(y, "2"), lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: ~f.is_object(f.get_slot(x, "Tensor.dtype"), "bool"))
     )
-    apply_power = lambda: [f.call("binary", POINTER, [x, y, f.load_object("op pow"), f.constant(I1, False)])]
+    apply_power = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object("op pow"), f.constant(I1, False)])]
     (power,) = f.choose(
         is_square,
-        lambda: [f.call("unary", POINTER, [x, f.load_object("op square")])],
+        lambda: [f.call("apply_unary", POINTER, [x, f.load_object("op square")])],
         lambda: f.choose(is_number(f, y), lambda: [f.null()], apply_power),
     )
 
@@ -190,7 +192,7 @@ def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -
 
     Return the result, or null, in a list.
     """
-    copy = f.call("copied", POINTER, f.arguments[:1])
+    copy = f.call("share_copy", POINTER, f.arguments[:1])
     declined = f.and_then(f.is_null(copy), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     return f.choose(declined, replay_call, lambda: [copy])
 
@@ -233,19 +235,19 @@ def _emit_item(f: FunctionBuilder) -> Value:
         f.release_held(key)
         return [number]
 
-    return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], read_element)[0]
+    return f.choose(count.equals(0), lambda: [f.call("load_only_element", POINTER, [x])], read_element)[0]
 
 
 def _emit_index_add(f: FunctionBuilder) -> Value:
     """Emit `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
-    Return the tensor itself, or null for another axis, for keyword arguments, and if `add_picked` declines.
+    Return the tensor itself, or null for another axis, for keyword arguments, and if `accumulate_rows` declines.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
 
     def add() -> list[Value]:
-        result = f.call("add_picked", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
+        result = f.call("accumulate_rows", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
         return f.choose(f.is_null(result), lambda: [result], lambda: [_release_and_return(f, result, x)])
 
     return f.choose(plain, add, lambda: [f.null()])[0]
@@ -280,8 +282,8 @@ def _emit_round(f: FunctionBuilder) -> Value:
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(0), lambda: f.is_null(names))
-    to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.load_object("'round'")])]
-    return f.choose(plain, lambda: [f.call("unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
+    to_digits = lambda: [f.call("replay_method", POINTER, [x, args, count, names, f.load_object("'round'")])]
+    return f.choose(plain, lambda: [f.call("apply_unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
 
 
 def _emit_with(f: FunctionBuilder) -> Value:
@@ -294,20 +296,20 @@ def _emit_with(f: FunctionBuilder) -> Value:
         return args.at(k, POINTER).load(POINTER)
 
     def emit_unary() -> list[Value]:
-        return [f.call("unary", POINTER, [x, load_argument(0)])]
+        return [f.call("apply_unary", POINTER, [x, load_argument(0)])]
 
     def emit_binary() -> list[Value]:
-        return [f.call("binary", POINTER, [x, load_argument(1), load_argument(0), f.constant(I1, False)])]
+        return [f.call("apply_binary", POINTER, [x, load_argument(1), load_argument(0), f.constant(I1, False)])]
 
     def emit_applied() -> list[Value]:
-        return [f.call("applied", POINTER, [load_argument(0), x, args.at(1, POINTER), count - 1])]
+        return [f.call("apply_operation", POINTER, [load_argument(0), x, args.at(1, POINTER), count - 1])]
 
     emit_operation = lambda: f.choose(count.equals(1), emit_unary, lambda: f.choose(count.equals(2), emit_binary, emit_applied))
     return f.choose(count.equals(0), lambda: [f.null()], emit_operation)[0]
 
 
 def _emit_ufunc(f: FunctionBuilder) -> None:
-    """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
+    """Emit `call_ufunc(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
 
     `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for another method than
     `"__call__"`, and for inputs other than tensors, numbers, and NumPy's arrays and scalars.
@@ -346,20 +348,20 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
     **{name: _make_slot_read("spec", find) for name, find in _SPEC_ATTRIBUTE_LOADS.items()},
     **{name: _make_slot_read(name, FunctionBuilder.incref) for name in LAZY_ATTRIBUTES},
     **{
-        "realize": _make_forwarding("realized"),
+        "realize": _make_forwarding("realize_tensor"),
         "to_numpy": _make_forwarding("to_numpy"),
         "numpy": _make_forwarding("to_numpy"),
-        "tolist": _make_forwarding("listed"),
+        "tolist": _make_forwarding("to_list"),
     },
     **{name: _make_copy(name) for name in ("copy", "clone")},
     **{name: _make_cast(name) for name in ("astype", "to")},
     **{"__bool__": _make_forwarding("truth"), "__float__": _make_forwarding("as_float"), "__int__": _make_forwarding("as_int")},
     "__index__": _make_forwarding("as_index"),
-    **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterated")},
+    **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterate_tensor")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _make_two_argument("set_item"),
     **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_with},
-    "__array_ufunc__": lambda f: f.call("ufunc_called", POINTER, f.arguments),
+    "__array_ufunc__": lambda f: f.call("call_ufunc", POINTER, f.arguments),
 }
 
 
@@ -418,20 +420,20 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
     for emitter in (*making, *computing, python_conversion, *in_place, call_replay, *writing):
         emitter.emit_functions(llvm_module, object_table)
     _emit_call_fallback_short(
-        FunctionBuilder(llvm_module, object_table, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)])
+        FunctionBuilder(llvm_module, object_table, "call_fallback_short", [("own", POINTER), ("x", POINTER), ("argument", POINTER)])
     )
     _emit_call_fallback(
         FunctionBuilder(
             llvm_module,
             object_table,
-            "ask_python",
+            "call_fallback",
             [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
     _emit_in_place(
-        FunctionBuilder(llvm_module, object_table, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
+        FunctionBuilder(llvm_module, object_table, "apply_in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
     )
-    _emit_ufunc(FunctionBuilder(llvm_module, object_table, "ufunc_called", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
+    _emit_ufunc(FunctionBuilder(llvm_module, object_table, "call_ufunc", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
     for method in METHODS:
         _emit_method(
             FunctionBuilder(llvm_module, object_table, method.symbol, _PARAMETERS_BY_CONVENTION[method.convention], is_exported=True),
@@ -453,11 +455,11 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
         call_arguments = [*call_arguments, null]
     elif method.convention is not CallingConvention.WITH_KEYWORDS:
         call_arguments = call_arguments if method.convention is CallingConvention.ONE_ARGUMENT else [null]
-    f.emit_return(f.call("ask_python" if len(call_arguments) > 1 else "ask_python_briefly", POINTER, [fallback, x, *call_arguments]))
+    f.emit_return(f.call("call_fallback" if len(call_arguments) > 1 else "call_fallback_short", POINTER, [fallback, x, *call_arguments]))
 
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
-    """Emit `ask_python_briefly(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`.
+    """Emit `call_fallback_short(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`.
 
     `argument` is a second argument, or null. The function returns null with an error set if the fast path set an error other than
     MemoryError, for an uninitialized tensor, and if the fallback raises.
@@ -474,11 +476,11 @@ def _emit_call_fallback_short(f: FunctionBuilder) -> None:
 
 
 def _emit_call_fallback(f: FunctionBuilder) -> None:
-    """Emit `ask_python(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
+    """Emit `call_fallback(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
     arguments.
 
     `args` has `count` positional arguments, then the values of the keywords in `names`, a tuple or null. The function returns null with an
-    error set in the same cases as `ask_python_briefly`.
+    error set in the same cases as `call_fallback_short`.
     """
     fallback, x, args, count, names = f.arguments
     f.propagate_error()
@@ -495,7 +497,7 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 
 
 def _emit_in_place(f: FunctionBuilder) -> None:
-    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null.
+    """Emit `apply_in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null.
 
     `point` is the result if already known as a scalar, otherwise null. The function takes over the reference to `point`.
     """
@@ -503,12 +505,12 @@ def _emit_in_place(f: FunctionBuilder) -> None:
 
     def compute_result() -> list[Value]:
         decline_if_shared(f, x)
-        return [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
+        return [f.call("apply_binary", POINTER, [x, y, op, f.constant(I1, False)])]
 
     result = f.require_new(f.choose(f.is_null(point), compute_result, lambda: [point])[0])
     storage = f.get_slot(x, "Tensor.storage")
     f.return_if(f.is_instance(storage, "ScalarStorage"), lambda: _set_known_scalar(f, x, storage, result))
-    f.require(f.call("takes", I1, [x, result, y]))
+    f.require(f.call("replace_elements", I1, [x, result, y]))
     f.release_held(result)
     f.emit_return(f.incref(x))
 
@@ -526,7 +528,7 @@ def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Valu
     f.require(f.or_else(is_known_scalar(f, result_storage), lambda: has_unrecorded_node(f, result_storage)))
     f.require(f.get_slot(spec, "Spec.shape").equals(f.load_object("()")))
     f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
-    number = f.require_new(f.call("only", POINTER, [result]))
+    number = f.require_new(f.call("load_only_element", POINTER, [result]))
     old_number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run and changed the scalar
     f.decline_if(f.is_object(old_number, "None"))
     f.set_slot(storage, "ScalarStorage._number", number)

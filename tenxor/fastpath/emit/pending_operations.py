@@ -30,12 +30,12 @@ class Operand(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions that record operations as pending nodes: `unary`, `binary` and `applied`."""
-    _emit_unary(FunctionBuilder(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
+    """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`."""
+    _emit_unary(FunctionBuilder(module, objects, "apply_unary", [("x", POINTER), ("op", POINTER)]))
     _emit_apply_operation(
-        FunctionBuilder(module, objects, "applied", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)])
+        FunctionBuilder(module, objects, "apply_operation", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)])
     )
-    _emit_binary(FunctionBuilder(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
+    _emit_binary(FunctionBuilder(module, objects, "apply_binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
 
 
 def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
@@ -112,7 +112,9 @@ def find_template(
         operand_array = f.local(array(POINTER, len(operands)))
         for k, x in enumerate(operands):
             operand_array.at(k, POINTER).store(x)
-        return [f.call("made_by_rule", POINTER, [*table, operation, other_key, operand_array, f.i64(len(operands)), f.null(), f.i64(0)])]
+        return [
+            f.call("instantiate_call", POINTER, [*table, operation, other_key, operand_array, f.i64(len(operands)), f.null(), f.i64(0)])
+        ]
 
     return find_or_instantiate(f, table, operation, other_key, instantiate)
 
@@ -144,13 +146,14 @@ def find_or_instantiate(
 
 
 def _emit_unary(f: FunctionBuilder) -> None:
-    """Emit `unary(x, op)`: return the result of the operation `op` on `x`, a tensor or a value for `tensor_of`, as a new reference; null to
-    leave the call to the fallback.
+    """Emit `apply_unary(x, op)`: return the result of the operation `op` on `x`, a tensor or a value for `convert_value`, as a new
+    reference; null to leave the call to the fallback.
 
-    The result is mostly pending (`given`). Only `abs` or `negative` of a scalar, known or in memory, gives a known scalar at once.
+    The result is mostly pending (`new_user_tensor`). Only `abs` or `negative` of a scalar, known or in memory, gives a known scalar at
+    once.
     """
     x, op = f.arguments
-    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("unary", POINTER, [tensor, op])))
+    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("apply_unary", POINTER, [tensor, op])))
     f.require(f.is_instance(x, "Tensor"))
     key, node_or_scalar, is_node, offset = read_operand(f, x)
     f.hold_borrowed(node_or_scalar)
@@ -167,18 +170,18 @@ def _emit_unary(f: FunctionBuilder) -> None:
 
 
 def _emit_binary(f: FunctionBuilder) -> None:
-    """Emit `binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference; null to
-    leave the call to the fallback.
+    """Emit `apply_binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference;
+    null to leave the call to the fallback.
 
-    `y` is a tensor, a number or a value for `tensor_of`. With `comes_last`, `y` is the first operand. The result is mostly pending
-    (`given`). Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
+    `y` is a tensor, a number or a value for `convert_value`. With `comes_last`, `y` is the first operand. The result is mostly pending
+    (`new_user_tensor`). Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
 
     def apply_to_tensor(tensor: Value) -> Value:
         operands = select(comes_last, tensor, x), select(comes_last, x, tensor)
-        return f.call("binary", POINTER, [*operands, op, f.constant(I1, False)])
+        return f.call("apply_binary", POINTER, [*operands, op, f.constant(I1, False)])
 
     f.return_if(~is_operand(f, y), lambda: _call_with_tensor(f, y, apply_to_tensor))
     f.decline_if(f.and_then(comes_last, lambda: f.has_type(y, "Tensor")))
@@ -213,10 +216,10 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], Value]) -> Value:
-    """Emit the code of `call` for the tensor `tensor_of(value)`, and return the result. The emitted function returns null for a value
+    """Emit the code of `call` for the tensor `convert_value(value)`, and return the result. The emitted function returns null for a value
     without a tensor.
     """
-    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    tensor = f.require_new(f.call("convert_value", POINTER, [value]))
     result = call(tensor)
     f.release_held(tensor)
     return result
@@ -241,7 +244,7 @@ def _is_scalar(f: FunctionBuilder, x: Operand) -> Value:
 
 def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
     """Emit the Python number of an operand without axes, known or in memory. Return a new reference; null for a pending operand."""
-    load_number = lambda: [f.call("number_in_memory", POINTER, [x.node_or_scalar, x.key, x.offset])]
+    load_number = lambda: [f.call("load_scalar", POINTER, [x.node_or_scalar, x.key, x.offset])]
     return f.choose(x.is_node, load_number, lambda: [f.incref(x.node_or_scalar)])[0]
 
 
@@ -250,9 +253,9 @@ def _return_if_known_scalars(
 ) -> None:
     """Emit an early return of the result of an operation on one or two scalars, known or in memory, as a tensor with a known scalar.
 
-    The return is taken only if `of_number` or `of_numbers` covers the operation. `operation` is the operation, the recipe and the spec of
-    the result. If `is_reversed` holds, the second operand comes first. The held references to the recipe, the spec and the operands are
-    released before the return.
+    The return is taken only if `compute_unary` or `compute_binary` covers the operation. `operation` is the operation, the recipe and the
+    spec of the result. If `is_reversed` holds, the second operand comes first. The held references to the recipe, the spec and the operands
+    are released before the return.
     """
     held, y = list(f._held), operands[-1]
     are_points = _is_scalar(f, operands[0]) if len(operands) == 1 else f.and_then(_is_scalar(f, operands[0]), lambda: _is_scalar(f, y))
@@ -262,7 +265,7 @@ def _return_if_known_scalars(
         numbers = [_load_scalar(f, x) for x in operands]
         are_missing = [f.is_null(x) for x in numbers]
         ordered = numbers if is_reversed is None else [select(is_reversed, *numbers[::-1]), select(is_reversed, *numbers)]
-        name = "of_number" if is_reversed is None else "of_numbers"
+        name = "compute_unary" if is_reversed is None else "compute_binary"
         call_operation = lambda: [f.call(name, POINTER, [*operation, *ordered])]
         (tensor,) = f.choose(are_missing[0] | are_missing[-1], lambda: [f.null()], call_operation)
         for x, is_missing in zip(numbers, are_missing, strict=True):
@@ -315,10 +318,10 @@ def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
 
 
 def _emit_apply_operation(f: FunctionBuilder) -> None:
-    """Emit `applied(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
+    """Emit `apply_operation(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
 
-    `operands` is the address of `count` tensors, numbers or values for `tensor_of`. The result is a new reference, mostly pending
-    (`given`); null to leave the call to the fallback.
+    `operands` is the address of `count` tensors, numbers or values for `convert_value`. The result is a new reference, mostly pending
+    (`new_user_tensor`); null to leave the call to the fallback.
     """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -328,11 +331,11 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
     def convert_operand(k: Value) -> Value:
         y = load(k)
-        return f.choose(is_operand(f, y), lambda: [f.incref(y)], lambda: [f.call("tensor_of", POINTER, [y])])[0]
+        return f.choose(is_operand(f, y), lambda: [f.incref(y)], lambda: [f.call("convert_value", POINTER, [y])])[0]
 
     def apply_to_tensors() -> Value:
         tensors = f.build_tuple(count, convert_operand)
-        result = f.call("applied", POINTER, [op, x, f.address_at(tensors, TUPLE_ITEMS_OFFSET), count])
+        result = f.call("apply_operation", POINTER, [op, x, f.address_at(tensors, TUPLE_ITEMS_OFFSET), count])
         f.release_held(tensors)
         return result
 
@@ -349,7 +352,7 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
         f.require(count < MAX_OPERANDS)
         items.store(get_signature_argument(f, x, x_operand))
         f.for_range(count, lambda k: items.at(k + 1, POINTER).store(get_signature_argument(f, load(k), read_second_operand(f, load(k)))))
-        return [f.call("made_by_rule", POINTER, [*table, op, keys, items, count + 1, f.null(), f.i64(0)])]
+        return [f.call("instantiate_call", POINTER, [*table, op, keys, items, count + 1, f.null(), f.i64(0)])]
 
     table = get_cache_table(f, x_key, "templates")
     template = f.hold_borrowed(find_or_instantiate(f, table, op, keys, instantiate))

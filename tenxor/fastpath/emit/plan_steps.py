@@ -46,13 +46,13 @@ from .kernel_launch import convert_scalar, emit_kernel_call
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to run the steps of a plan.
 
-    The functions emitted include `run_steps`, `run_planned` and `memory_of_result`.
+    The functions emitted include `run_steps`, `run_plan_step` and `allocate_step_result`.
     """
     list_parameters = [(name, POINTER) for name in ("nodes", "offsets", "scalars")]
     _emit_allocate_step_result(
-        FunctionBuilder(module, objects, "memory_of_result", [("step", POINTER), ("takes", I64), list_parameters[0]])
+        FunctionBuilder(module, objects, "allocate_step_result", [("step", POINTER), ("takes", I64), list_parameters[0]])
     )
-    _emit_run_step(FunctionBuilder(module, objects, "run_planned", [("step", POINTER), *list_parameters], I1))
+    _emit_run_step(FunctionBuilder(module, objects, "run_plan_step", [("step", POINTER), *list_parameters], I1))
     _emit_run_steps(FunctionBuilder(module, objects, "run_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True))
 
 
@@ -72,7 +72,7 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
     def run_step() -> None:
         start = program.at(step_number.load(I64), I64).load(I64)
         step = f.define(POINTER, f"getelementptr i8, ptr {program.text}, i64 {start.text}")
-        was_run = f.call("run_planned", I1, [step, *plan_lists]).cast("zext", I64)
+        was_run = f.call("run_plan_step", I1, [step, *plan_lists]).cast("zext", I64)
         step_number.store(step_number.load(I64) + was_run)
         goes_on.store(was_run)
 
@@ -82,7 +82,7 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
 
 
 def _emit_run_step(f: FunctionBuilder) -> None:
-    """Emit `run_planned(step, nodes, offsets, scalars)`: run a single step. Return true, or false if the executor in Python must run the
+    """Emit `run_plan_step(step, nodes, offsets, scalars)`: run a single step. Return true, or false if the executor in Python must run the
     step.
 
     `step` is the address of the step in the launch record. Reasons for false are exhausted fast-path memory and an index out of range, for
@@ -98,11 +98,11 @@ def _emit_run_step(f: FunctionBuilder) -> None:
         f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
         lambda k: _allocate_extra_output(f, step, extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), nodes),
     )
-    allocate = lambda: [f.call("memory_of_result", POINTER, [step, f.load_word(step, REUSED_CELL_OFFSET), nodes])]
+    allocate = lambda: [f.call("allocate_step_result", POINTER, [step, f.load_word(step, REUSED_CELL_OFFSET), nodes])]
     out = f.require_new(
         f.choose(overwritten_cell < 0, allocate, lambda: [f.incref(_find_overwritable_buffer(f, nodes, overwritten_cell))])[0]
     )
-    scratch = f.require_new(f.call("lend", POINTER, [f.load_word(step, SCRATCH_BYTES_OFFSET)]))
+    scratch = f.require_new(f.call("allocate_block", POINTER, [f.load_word(step, SCRATCH_BYTES_OFFSET)]))
     f.require(_needs_value(f, cell))  # tested after the last allocation: a finalizer may have evaluated the node
     f.for_range(
         f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
@@ -205,10 +205,11 @@ def _forget_cell_recipe(f: FunctionBuilder, cell: Value) -> None:
 
 
 def _emit_allocate_step_result(f: FunctionBuilder) -> None:
-    """Emit `memory_of_result(step, takes, nodes)`: return a buffer for a result of `step`, as a new reference, or null if memory is short.
+    """Emit `allocate_step_result(step, takes, nodes)`: return a buffer for a result of `step`, as a new reference, or null if memory is
+    short.
 
-    The buffer of cell `takes` is reused if the size is right and no other object refers to the buffer, unless it is externally shared or
-    read-only. A negative `takes` means a new buffer.
+    The buffer of cell `replace_elements` is reused if the size is right and no other object refers to the buffer, unless it is externally
+    shared or read-only. A negative `replace_elements` means a new buffer.
     """
     step, takes, nodes = f.arguments
 
@@ -221,7 +222,7 @@ def _emit_allocate_step_result(f: FunctionBuilder) -> None:
     def allocate_buffer() -> list[Value]:
         nbytes = f.box_integer(f.load_word(step, RESULT_BYTES_OFFSET))
         f.transfer_held(nbytes)
-        return [f.call("buffer_of", POINTER, [nbytes])]
+        return [f.call("new_buffer_of_bytes", POINTER, [nbytes])]
 
     (result,) = f.choose(takes < 0, allocate_buffer, reuse_buffer)
     f.emit_return(result)
@@ -233,7 +234,7 @@ def _allocate_extra_output(f: FunctionBuilder, step: Value, output_words: Value,
     `output_words` is the address of the output's three words in the launch record, and `nodes` the list of cells. The emitted function
     returns null or 0 if memory is short.
     """
-    out = f.call("memory_of_result", POINTER, [step, f.load_word(output_words, 16), nodes])
+    out = f.call("allocate_step_result", POINTER, [step, f.load_word(output_words, 16), nodes])
     f.decline_if(f.is_null(out))
     _store_cell_buffer(f, _require_list_item(f, nodes, output_words.load(I64)), out)
 

@@ -16,7 +16,7 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the function `factor` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`)."""
+    """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`)."""
     copy_parameters = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
         _emit_copy_triangles(FunctionBuilder(module, objects, f"put_triangles_{kind.text}", copy_parameters, I1), kind)
@@ -25,7 +25,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_qr(f: FunctionBuilder) -> None:
-    """Emit `factor(program, nodes, starts, results)`: run the QR decomposition that `program` describes
+    """Emit `factor_qr(program, nodes, starts, results)`: run the QR decomposition that `program` describes
     (`fastpath/direct_call_programs.py`); return success.
 
     `nodes` and `starts` are the operands' nodes and byte offsets. The factors are written into the tensors of the tuple `results`. After
@@ -39,7 +39,7 @@ def _emit_qr(f: FunctionBuilder) -> None:
     scratch, is_wider = f.address_at(memory, BYTES_CONTENT_OFFSET), wider.differs(0)
     operand_copy = f.select_value(is_wider, scratch.at(operand_floats, FLOAT), scratch)  # single precision stands in the upper half first
     f.call(
-        "copy_box",
+        "copy_region",
         I1,
         [
             get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)),
@@ -49,7 +49,7 @@ def _emit_qr(f: FunctionBuilder) -> None:
     )
     f.emit_if(is_wider, lambda: f.call("widen", I1, [operand_copy, scratch, operand_floats]))
     for loop_offset in (first_loop, second_loop):
-        f.require(f.call("call_loop_apart", I1, [program.at(loop_offset, I8), nodes, starts, results, scratch]))
+        f.require(f.call("call_loop_on_scratch", I1, [program.at(loop_offset, I8), nodes, starts, results, scratch]))
     matrix, triangles = (get_result_address(f, results, k) for k in range(2))
     copy_arguments = [scratch, triangles, batch, height, rows, row, floats]
 

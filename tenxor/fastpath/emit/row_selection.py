@@ -43,21 +43,21 @@ COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to read rows at a mask or at indices (`picked`), and the row copies shared with writes.
+    """Emit into `module` the functions to read rows at a mask or at indices (`select_items`), and the row copies shared with writes.
 
-    The functions emitted include `select_rows`, `add_rows`, `of_rows`, `cache_rows_template`, `content`, `selected`, `count_selected` and
-    `at_list`.
+    The functions emitted include `select_rows`, `add_rows`, `find_rows_template`, `cache_rows_template`, `compute_content`,
+    `load_mask_bits`, `count_selected` and `convert_index_list`.
     """
     offset_parameters = [("size", I64), ("step", I64), ("places", POINTER)]
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), *offset_parameters]
         _emit_convert_indices(
-            FunctionBuilder(module, objects, f"at_{dtype}", index_parameters, I64),
+            FunctionBuilder(module, objects, f"convert_indices_{dtype}", index_parameters, I64),
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
-    _emit_convert_index_list(FunctionBuilder(module, objects, "at_list", [("key", POINTER), *offset_parameters], I64))
-    _emit_load_mask_bits(FunctionBuilder(module, objects, "selected", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
+    _emit_convert_index_list(FunctionBuilder(module, objects, "convert_index_list", [("key", POINTER), *offset_parameters], I64))
+    _emit_load_mask_bits(FunctionBuilder(module, objects, "load_mask_bits", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
     _emit_count_selected(FunctionBuilder(module, objects, "count_selected", [("mask", POINTER), ("count", I64)], I64))
     select_parameters = [("key", POINTER), ("node", POINTER), ("frame", POINTER), ("places", POINTER)]
     _emit_select_rows(FunctionBuilder(module, objects, "select_rows", select_parameters, I64))
@@ -68,11 +68,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         )
         word_parameters = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
         _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_selected", [*word_parameters, ("bits", I64)], I1), towards)
-    _emit_find_rows_template(FunctionBuilder(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
+    _emit_find_rows_template(FunctionBuilder(module, objects, "find_rows_template", [("made", POINTER), ("count", I64)]))
     _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("rest", POINTER), ("number", POINTER)], I1))
-    _emit_new_scalar_node(FunctionBuilder(module, objects, "scalar_node", [("x", POINTER)]))
-    _emit_compute_content(FunctionBuilder(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
-    _emit_select(FunctionBuilder(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
+    _emit_new_scalar_node(FunctionBuilder(module, objects, "new_scalar_node", [("x", POINTER)]))
+    _emit_compute_content(FunctionBuilder(module, objects, "compute_content", [("x", POINTER), ("is_needed", I1)]))
+    _emit_select(FunctionBuilder(module, objects, "select_items", [("x", POINTER), ("key", POINTER)]))
     _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
 
 
@@ -80,8 +80,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `at_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count` indices to the
-    array `row_offsets`.
+    """Emit `convert_indices_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count`
+    indices to the array `row_offsets`.
 
     The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `between` bytes apart, the
     rows `step` bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices
@@ -111,7 +111,8 @@ def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_convert_index_list(f: FunctionBuilder) -> None:
-    """Emit `at_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to `row_offsets`.
+    """Emit `convert_index_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to
+    `row_offsets`.
 
     There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 if an index is out of range or an
     item is not an integer.
@@ -141,7 +142,8 @@ def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, s
 
 
 def _emit_load_mask_bits(f: FunctionBuilder) -> None:
-    """Emit `selected(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask, fewer than 64.
+    """Emit `load_mask_bits(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask, fewer
+    than 64.
 
     Bit k is set if element `first_element + k` is true.
     """
@@ -168,7 +170,7 @@ def _for_each_mask_word(
         begin,
         lambda k, so_far: visit_word(k, mask.at(k * 64, I8).load(vector(I8, 64), align=1).differs(0).bitcast(I64), so_far),
     )
-    visit_tail = lambda: [visit_word(word_count, f.call("selected", I64, [mask, word_count * 64, count]), result)]
+    visit_tail = lambda: [visit_word(word_count, f.call("load_mask_bits", I64, [mask, word_count * 64, count]), result)]
     return f.choose((count & 63).equals(0), lambda: [result], visit_tail)[0]
 
 
@@ -188,7 +190,7 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
     key, node, frame, row_offsets = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
     row_arguments = [f.load_word(program, KEY_ROW_COUNT_OFFSET), f.load_word(program, ROW_STRIDE_OFFSET), row_offsets]
-    f.return_if(f.is_instance(key, "list"), lambda: f.call("at_list", I64, [key, *row_arguments]))
+    f.return_if(f.is_instance(key, "list"), lambda: f.call("convert_index_list", I64, [key, *row_arguments]))
     start, count, kind = (
         _get_key_address(f, key, node, program),
         f.load_word(program, KEY_COUNT_OFFSET),
@@ -197,7 +199,10 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
     f.return_if(kind.equals(MASK_KEY_KIND), lambda: f.call("count_selected", I64, [start, count]))
     for number, dtype in enumerate(INDEX_DTYPES):
         index_arguments = [start, count, f.load_word(program, KEY_STRIDE_OFFSET), *row_arguments]
-        f.return_if(kind.equals(number), lambda dtype=dtype, index_arguments=index_arguments: f.call(f"at_{dtype}", I64, index_arguments))  # type: ignore[misc]
+        f.return_if(
+            kind.equals(number),
+            lambda dtype=dtype, index_arguments=index_arguments: f.call(f"convert_indices_{dtype}", I64, index_arguments),
+        )  # type: ignore[misc]
     f.decline()
 
 
@@ -336,7 +341,8 @@ def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
 
 
 def _emit_find_rows_template(f: FunctionBuilder) -> None:
-    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference, or null if none can be made.
+    """Emit `find_rows_template(template, count)`: return the result template of `count` rows, as a new reference, or null if none can be
+    made.
 
     For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
     `cache_rows_template` builds it, or the fallback in Python does.
@@ -379,14 +385,14 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
     f.require(load_nbytes(f, spec) <= MAX_SELECTED_BYTES)
     recipe = find_data_recipe(f, spec)
     template = new_template(f, "InMemoryTemplate", spec=spec, recipe=recipe, offset=f.load_object("0"))
-    f.require(f.call("remember", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number, template]))
+    f.require(f.call("cache_template", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number, template]))
     f.release_held(template, recipe, spec)
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_new_scalar_node(f: FunctionBuilder) -> None:
-    """Emit `scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor; null for other tensors, and while a call is
-    recorded.
+    """Emit `new_scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor; null for other tensors, and while a
+    call is recorded.
     """
     (x,) = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -395,7 +401,7 @@ def _emit_new_scalar_node(f: FunctionBuilder) -> None:
     recipe = find_data_recipe(f, f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
     buffer = f.require_new(f.call("new_buffer", POINTER, [recipe]))
     number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run
-    f.require(f.call("put_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
+    f.require(f.call("store_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
     node = new_node_in_memory(f, recipe, buffer)
     f.decref(recipe)
     f.transfer_held(node)
@@ -403,15 +409,15 @@ def _emit_new_scalar_node(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_content(f: FunctionBuilder) -> None:
-    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference. For a known scalar,
-    return a new node in memory.
+    """Emit `compute_content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference. For a known
+    scalar, return a new node in memory.
 
     The function returns null for a node of another dtype than `x`, or with a tape node. If the fast path cannot evaluate the node, Python
     code does if `is_needed`; otherwise the function returns null.
     """
     x, is_needed = f.arguments
     storage = f.get_slot(x, "Tensor.storage")
-    f.return_if(is_known_scalar(f, storage), lambda: f.call("scalar_node", POINTER, [x]))
+    f.return_if(is_known_scalar(f, storage), lambda: f.call("new_scalar_node", POINTER, [x]))
     f.require(has_plain_node(f, storage))
     node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
@@ -424,7 +430,7 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
         f.require(f.is_object(answer, "True"))
         f.release_held(answer)
 
-    f.emit_if(~f.call("computed", I1, [node]), ask)
+    f.emit_if(~f.call("compute_node", I1, [node]), ask)
     f.transfer_held(node)
     f.emit_return(node)
 
@@ -475,11 +481,11 @@ def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: V
 
 def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
     """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held. The emitted
-    function returns null or 0 if `content` gives no node, as for a key on the autograd tape.
+    function returns null or 0 if `compute_content` gives no node, as for a key on the autograd tape.
     """
     is_list = f.is_instance(key, "list")
     return f.require_new(
-        f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0]
+        f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("compute_content", POINTER, [key, f.constant(I1, True)])])[0]
     )
 
 
@@ -492,7 +498,7 @@ def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
     size = f.select_value(
         f.load_word(descriptor, KEY_KIND_OFFSET).equals(MASK_KEY_KIND), f.i64(0), f.load_word(descriptor, KEY_COUNT_OFFSET) * 8
     )
-    return f.require_new(f.call("lend", POINTER, [size]))
+    return f.require_new(f.call("allocate_block", POINTER, [size]))
 
 
 def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Value) -> Value:
@@ -502,7 +508,7 @@ def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Va
 
 
 def _emit_select(f: FunctionBuilder) -> None:
-    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that `key` selects; null to leave the call to the fallback.
+    """Emit `select_items(x, key)`: return `x[key]`, a new tensor of the rows that `key` selects; null to leave the call to the fallback.
 
     The rows are copied at once. The function returns null if no row is selected.
     """
@@ -510,14 +516,14 @@ def _emit_select(f: FunctionBuilder) -> None:
     template = find_selection_template(f, x, key)
     frame = f.get_slot(template, "ResultTemplate.launch_record")
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
-    node = f.require_new(f.call("content", POINTER, [x, f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)]))
+    node = f.require_new(f.call("compute_content", POINTER, [x, f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)]))
     key_node = compute_key_node(f, key, node)
     block = allocate_row_offsets(f, program)
     row_offsets = get_data_address(f, block)
     count = f.call("select_rows", I64, [key, key_node, frame, row_offsets])
     f.require(count > 0)
-    rows = f.require_new(f.call("of_rows", POINTER, [template, count]))
-    out = f.require_new(f.call("memory_for", POINTER, [f.get_slot(rows, "RecipeTemplate.recipe")]))
+    rows = f.require_new(f.call("find_rows_template", POINTER, [template, count]))
+    out = f.require_new(f.call("allocate_result", POINTER, [f.get_slot(rows, "RecipeTemplate.recipe")]))
     start, width = get_first_address(f, x, f.get_slot(node, "Node.buffer"), program), f.load_word(program, ROW_BYTES_OFFSET)
     f.call(
         "read_rows", I1, [load_data_address(f, out), start, row_offsets, get_mask_address(f, key, key_node, program), frame, count, width]
@@ -526,4 +532,4 @@ def _emit_select(f: FunctionBuilder) -> None:
     spec = f.incref(f.get_slot(rows, "ResultTemplate.spec"))
     f.transfer_held(result_node)
     f.release_held(block, key_node, node, template, rows)
-    f.emit_return(f.call("tensor", POINTER, [result_node, spec]))
+    f.emit_return(f.call("new_tensor", POINTER, [result_node, spec]))

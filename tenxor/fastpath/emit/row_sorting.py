@@ -23,11 +23,11 @@ LLVM_TYPE_BY_DTYPE = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to sort rows and select extreme elements.
 
-    The functions emitted include `sort_rows`, `sort_places`, `sort_by_keys`, `best_of_rows` and `is_odd_TYPE`.
+    The functions emitted include `sort_rows`, `argsort_rows`, `lexsort`, `topk_rows` and `has_irregular_TYPE`.
     """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for kind in _FLOATS:
-        _emit_has_irregular(FunctionBuilder(module, objects, f"is_odd_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)
+        _emit_has_irregular(FunctionBuilder(module, objects, f"has_irregular_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)
     _emit_sort_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[SORT], parameters, I1))
     _emit_argsort_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[ARGSORT], parameters, I1))
     _emit_lexsort(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[LEXSORT], parameters, I1))
@@ -39,7 +39,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `is_odd_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats at `start`."""
+    """Emit `has_irregular_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats at `start`."""
     start, count = f.arguments
 
     def odd_at(k: Value, lanes: int) -> Value:
@@ -71,7 +71,7 @@ def _emit_sort_rows(f: FunctionBuilder) -> None:
     no = f.constant(I1, False)
 
     def examine(kind: Type) -> list[Value]:
-        return [f.call(f"is_odd_{kind.text}", I1, [to, rows * n])]
+        return [f.call(f"has_irregular_{kind.text}", I1, [to, rows * n])]
 
     examine_second = lambda: f.choose(looked_at.equals(2), lambda: examine(_FLOATS[1]), lambda: [no])
     (is_odd,) = f.choose(looked_at.equals(1), lambda: examine(_FLOATS[0]), examine_second)
@@ -82,7 +82,7 @@ def _emit_sort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_argsort_rows(f: FunctionBuilder) -> None:
-    """Emit `sort_places(program, nodes, starts, results)`: write the positions that sort each row (argsort) into the result; return true.
+    """Emit `argsort_rows(program, nodes, starts, results)`: write the positions that sort each row (argsort) into the result; return true.
 
     `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. Rows that are not
     contiguous are copied first. The function returns false if memory runs out.
@@ -114,7 +114,7 @@ def _emit_argsort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_lexsort(f: FunctionBuilder) -> None:
-    """Emit `sort_by_keys(program, nodes, starts, results)`: write positions sorted by several keys in turn (lexsort); return true.
+    """Emit `lexsort(program, nodes, starts, results)`: write positions sorted by several keys in turn (lexsort); return true.
 
     `nodes` and `starts` are the keys' nodes and byte offsets, and `results` is the tuple with the result tensor. The last key decides
     first. The function returns false if memory runs out.
@@ -137,7 +137,7 @@ def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, t
     and `nodes` and `starts` are the operands' nodes and byte offsets.
     """
     f.call(
-        "copy_box",
+        "copy_region",
         I1,
         [get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)), to, box],
     )
@@ -216,7 +216,7 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
 
 
 def _emit_topk(f: FunctionBuilder) -> None:
-    """Emit `best_of_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
+    """Emit `topk_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
 
     `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple of the two result tensors. The function returns
     false if a row takes too many moves.

@@ -18,15 +18,15 @@ from .spec_table import load_nbytes
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to write rows at a mask or at indices (`set_picked`), or accumulate rows (`add_picked`)."""
-    for name, adds in (("set_picked", False), ("add_picked", True)):
+    """Emit into `module` the functions to write rows at a mask or at indices (`write_rows`), or accumulate rows (`accumulate_rows`)."""
+    for name, adds in (("write_rows", False), ("accumulate_rows", True)):
         _emit_write_rows(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 
 
 def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
-    """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
+    """Emit `write_rows(x, key, value)` for `x[key] = value`, or `accumulate_rows` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `add_picked` takes only
+    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `accumulate_rows` takes only
     float64 and int64, and no masks. The function returns None as a new reference, or null to leave the work to the fallback.
     """
     x, key, value = f.arguments
@@ -45,7 +45,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
 
     def of_tensor() -> Value:
         f.require(f.get_slot(value, "Tensor.dtype").equals(dtype))
-        return f.require_new(f.call("content", POINTER, [value, f.constant(I1, True)]))
+        return f.require_new(f.call("compute_content", POINTER, [value, f.constant(I1, True)]))
 
     def of_rows() -> list[Value]:
         f.decline_if(f.get_slot(value, "Tensor.storage").equals(storage))
@@ -57,7 +57,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return the row's block, its address, and
         the distance 0 to the next row.
         """
-        row = f.require_new(f.call("lend", POINTER, [width]))
+        row = f.require_new(f.call("allocate_block", POINTER, [width]))
         start = get_data_address(f, row)
         put(start)
         f.release_held(source)
@@ -74,7 +74,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         number = require_number(f, value, dtype)
 
         def put(start: Value) -> None:
-            f.require(f.call("put_number", I1, [start, dtype, f.i64(0), number]))
+            f.require(f.call("store_number", I1, [start, dtype, f.i64(0), number]))
             _repeat_bytes(f, start, f.load_word(program, TENSOR_ITEMSIZE_OFFSET), width)
 
         return one_row(number, put)
@@ -90,7 +90,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
     f.require(count > 0)
 
     def are_as_many() -> None:
-        rows = f.require_new(f.call("of_rows", POINTER, [template, count]))
+        rows = f.require_new(f.call("find_rows_template", POINTER, [template, count]))
         f.require(f.get_slot(rows, "ResultTemplate.spec").equals(f.get_slot(value, "Tensor.spec")))
         f.release_held(rows)
 

@@ -26,19 +26,17 @@ SCALAR_OPS = (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES)
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to compute on known scalars: `OP_of_points` for each operation, and the helpers.
+    """Emit into `module` the functions to compute on known scalars: `OP_scalars` for each operation, and the helpers.
 
-    The functions emitted include `of_numbers`, `of_number` and `number_in_memory`.
+    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`.
     """
     for op in SCALAR_OPS:
-        _emit_scalar_operation(
-            FunctionBuilder(module, objects, f"{op}_of_points", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op
-        )
+        _emit_scalar_operation(FunctionBuilder(module, objects, f"{op}_scalars", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op)
     _emit_compute_binary(
-        FunctionBuilder(module, objects, "of_numbers", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")])
+        FunctionBuilder(module, objects, "compute_binary", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")])
     )
-    _emit_compute_unary(FunctionBuilder(module, objects, "of_number", [(name, POINTER) for name in ("op", "recipe", "spec", "number")]))
-    _emit_load_scalar(FunctionBuilder(module, objects, "number_in_memory", [(name, POINTER) for name in ("node", "spec", "offset")]))
+    _emit_compute_unary(FunctionBuilder(module, objects, "compute_unary", [(name, POINTER) for name in ("op", "recipe", "spec", "number")]))
+    _emit_load_scalar(FunctionBuilder(module, objects, "load_scalar", [(name, POINTER) for name in ("node", "spec", "offset")]))
 
 
 def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: Value) -> Value:
@@ -51,7 +49,7 @@ def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes
         return f.null()
 
     def compute() -> list[Value]:
-        result = f.call(f"{op}_of_points", POINTER, [x, y, comes_last])
+        result = f.call(f"{op}_scalars", POINTER, [x, y, comes_last])
         has_error = f.and_then(f.is_null(result), lambda: ~f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         f.emit_if(has_error, f.propagate_error)
         return [result]
@@ -74,7 +72,7 @@ def new_known_scalar(f: FunctionBuilder, scalar: Value, spec: Value) -> Value:
 
 
 def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
-    """Emit `OP_of_points(x, y, comes_last)`: apply an operation of `SCALAR_OPS` to known scalars, without a lookup of the result template.
+    """Emit `OP_scalars(x, y, comes_last)`: apply an operation of `SCALAR_OPS` to known scalars, without a lookup of the result template.
 
     `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand. The function returns a new
     tensor. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns null if an integer
@@ -145,8 +143,8 @@ def _unbox_exact_integer(f: FunctionBuilder, number: Value) -> Value:
 
 
 def _emit_compute_binary(f: FunctionBuilder) -> None:
-    """Emit `of_numbers(op, recipe, spec, left, right)`: apply the operation `op` to two Python numbers, and return a new tensor with the
-    known scalar.
+    """Emit `compute_binary(op, recipe, spec, left, right)`: apply the operation `op` to two Python numbers, and return a new tensor with
+    the known scalar.
 
     `recipe` and `spec` are those of the result; the operands must both be float64 or both int64. The function returns null for other
     dtypes, for operations that are not covered, and for a result without exactly one element.
@@ -221,7 +219,7 @@ def _compute_integer(f: FunctionBuilder, name: str, left: Value, right: Value, s
 
 
 def _emit_compute_unary(f: FunctionBuilder) -> None:
-    """Emit `of_number(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, and return a new tensor with the known
+    """Emit `compute_unary(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, and return a new tensor with the known
     scalar.
 
     `recipe` and `spec` are those of the result. The function returns null for other operations, for other dtypes than float64 and int64,
@@ -248,13 +246,13 @@ def _emit_compute_unary(f: FunctionBuilder) -> None:
 
 
 def _emit_load_scalar(f: FunctionBuilder) -> None:
-    """Emit `number_in_memory(node, spec, offset)`: return the element at `offset` of a node in memory, as a Python number, a new reference.
+    """Emit `load_scalar(node, spec, offset)`: return the element at `offset` of a node in memory, as a Python number, a new reference.
 
     `offset` is a Python integer, in elements. The function returns null for a pending node, for one with a tape node, and for a dtype that
-    `number_at` does not cover.
+    `load_number` does not cover.
     """
     node, spec, offset = f.arguments
     buffer = f.get_slot(node, "Node.buffer")
     f.decline_if(f.is_object(buffer, "None"))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
-    f.emit_return(f.call("number_at", POINTER, [buffer, f.get_slot(spec, "Spec.dtype"), f.unbox_integer(offset)]))
+    f.emit_return(f.call("load_number", POINTER, [buffer, f.get_slot(spec, "Spec.dtype"), f.unbox_integer(offset)]))

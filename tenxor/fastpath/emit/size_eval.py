@@ -21,14 +21,16 @@ _CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it overflows 64 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to evaluate size programs.
 
-    The functions emitted include `sum_at`, `divide_at`, `work_out`, `numbers_worked_out` and `worked_out`.
+    The functions emitted include `evaluate_sum`, `divide_sums`, `evaluate_program`, `evaluate_to_tuple` and `python_evaluate`.
     """
-    _emit_evaluate_sum(FunctionBuilder(module, objects, "sum_at", [("cursor", POINTER), ("atoms", POINTER)], I64))
-    _emit_divide_sums(FunctionBuilder(module, objects, "divide_at", [("cursor", POINTER), ("atoms", POINTER)], I1))
-    _emit_evaluate(FunctionBuilder(module, objects, "work_out", [(name, POINTER) for name in ("program", "numbers", "results")], I64))
-    _emit_evaluate_tuple(FunctionBuilder(module, objects, "numbers_worked_out", [("program", POINTER), ("numbers", POINTER)]))
+    _emit_evaluate_sum(FunctionBuilder(module, objects, "evaluate_sum", [("cursor", POINTER), ("atoms", POINTER)], I64))
+    _emit_divide_sums(FunctionBuilder(module, objects, "divide_sums", [("cursor", POINTER), ("atoms", POINTER)], I1))
+    _emit_evaluate(
+        FunctionBuilder(module, objects, "evaluate_program", [(name, POINTER) for name in ("program", "numbers", "results")], I64)
+    )
+    _emit_evaluate_tuple(FunctionBuilder(module, objects, "evaluate_to_tuple", [("program", POINTER), ("numbers", POINTER)]))
     _emit_python_evaluate(
-        FunctionBuilder(module, objects, "worked_out", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_evaluate", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
@@ -61,7 +63,7 @@ def _get_overflow_flag(cursor: Value) -> Value:
 
 
 def _emit_evaluate_sum(f: FunctionBuilder) -> None:
-    """Emit `sum_at(cursor, atoms)`: return the sum of products that is encoded at the cursor, and advance the cursor behind it.
+    """Emit `evaluate_sum(cursor, atoms)`: return the sum of products that is encoded at the cursor, and advance the cursor behind it.
 
     `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
     """
@@ -80,13 +82,13 @@ def _emit_evaluate_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_divide_sums(f: FunctionBuilder) -> None:
-    """Emit `divide_at(cursor, atoms)`: divide two sums, encoded at the cursor, as Python does, and append quotient and remainder to
+    """Emit `divide_sums(cursor, atoms)`: divide two sums, encoded at the cursor, as Python does, and append quotient and remainder to
     `atoms`.
 
     The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
     """
     cursor, atoms = f.arguments
-    dividend, divisor = (f.call("sum_at", I64, [cursor, atoms]) for _ in range(2))
+    dividend, divisor = (f.call("evaluate_sum", I64, [cursor, atoms]) for _ in range(2))
     f.decline_if(divisor.equals(0) | dividend.equals(-(1 << 63)))
     quotient = f.binary("sdiv", dividend, divisor)
     remainder = dividend - quotient * divisor
@@ -106,7 +108,8 @@ def _get_atom_count_address(cursor: Value) -> Value:
 
 
 def _emit_evaluate(f: FunctionBuilder) -> None:
-    """Emit `work_out(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of results.
+    """Emit `evaluate_program(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of
+    results.
 
     `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails, a
     value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be written in part.
@@ -124,11 +127,11 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
         opcode = load_next_word(cursor)
 
         def divide() -> Sequence[Value]:
-            f.require(f.call("divide_at", I1, [cursor, atoms]))
+            f.require(f.call("divide_sums", I1, [cursor, atoms]))
             return []
 
         def check_guard() -> Sequence[Value]:
-            number = f.call("sum_at", I64, [cursor, atoms])
+            number = f.call("evaluate_sum", I64, [cursor, atoms])
             answers = number.equals(0), number.differs(0), number < 0, number >= 0
             for k, answer in enumerate(answers):
                 f.decline_if(opcode.equals(k) & ~answer)
@@ -152,7 +155,7 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
             skip_words(cursor, 2)
             return f.choose(kind.equals(RESULT_CONSTANT), lambda: [number], lambda: [atoms.at(number, I64).load(I64)])
 
-        results.at(k, I64).store(f.choose(kind < 0, load_value, lambda: [f.call("sum_at", I64, [cursor, atoms])])[0])
+        results.at(k, I64).store(f.choose(kind < 0, load_value, lambda: [f.call("evaluate_sum", I64, [cursor, atoms])])[0])
 
     f.for_range(count, store_result)
     f.require(_get_overflow_flag(cursor).load(I64).equals(0))
@@ -160,17 +163,17 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
 
 
 def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
-    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
+    """Emit `evaluate_to_tuple(program, numbers)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
 
     Each integer must fit into 64 bits. Return null, without an error, if a guard fails, a value overflows 64 bits, or a divisor is 0. The
     same if the program takes another number of inputs or has no results. If memory runs out, return null with MemoryError set. Python calls
-    `worked_out` instead.
+    `python_evaluate` instead.
     """
     program, numbers = f.arguments
     results = f.local(array(I64, MAX_RESULTS))
-    count = f.call("work_out", I64, [program, unbox_dims(f, program, numbers), results])
+    count = f.call("evaluate_program", I64, [program, unbox_dims(f, program, numbers), results])
     f.require(count > 0)
-    f.emit_return(f.call("integers", POINTER, [results, count]))
+    f.emit_return(f.call("box_integers", POINTER, [results, count]))
 
 
 def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
@@ -185,6 +188,6 @@ def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
 
 
 def _emit_python_evaluate(f: FunctionBuilder) -> None:
-    """Emit `worked_out(program, numbers)`, the entry for Python of `numbers_worked_out`. It returns None in place of null."""
+    """Emit `python_evaluate(program, numbers)`, the entry for Python of `evaluate_to_tuple`. It returns None in place of null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("numbers_worked_out", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
+    f.return_or_none(f.call("evaluate_to_tuple", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))

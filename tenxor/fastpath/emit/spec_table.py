@@ -39,27 +39,27 @@ class OperandLayout(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to look up or build interned specs.
 
-    The functions emitted include `spec_with`, `new_spec`, `row_major_spec`, `spec_of_python`, `forget_specs`, `integers` and
-    `has_each_once`.
+    The functions emitted include `find_spec`, `new_spec`, `find_dense_spec`, `find_python_spec`, `clear_specs`, `box_integers` and
+    `is_injective`.
     """
     module.define_global("specs", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
     module.define_global("spec_places", f"internal global [{1 << INDEX_BITS} x {ROW_NUMBER_TYPE.text}] zeroinitializer, align 64")
     module.define_global("specs_kept", "global i64 0")
     module.define_global("rows_filled", "internal global i64 0")
-    _emit_find_spec(FunctionBuilder(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _emit_find_spec(FunctionBuilder(module, objects, "find_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     search_parameters = [("at", I64), ("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]
     _emit_find_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
     _emit_find_or_add_spec(FunctionBuilder(module, objects, "find_or_add_spec", search_parameters))
     _emit_new_spec(FunctionBuilder(module, objects, "new_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
-    _emit_is_injective(FunctionBuilder(module, objects, "has_each_once", [("spec", POINTER)], I1))
-    _emit_find_dense_spec(FunctionBuilder(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
+    _emit_is_injective(FunctionBuilder(module, objects, "is_injective", [("spec", POINTER)], I1))
+    _emit_find_dense_spec(FunctionBuilder(module, objects, "find_dense_spec", [("dtype", POINTER), ("shape", POINTER)]))
     spec_parameters = [(name, POINTER) for name in ("dtype", "shape", "strides")]
-    _emit_find_python_spec(FunctionBuilder(module, objects, "spec_of_python", [*spec_parameters, ("spec", POINTER)]))
+    _emit_find_python_spec(FunctionBuilder(module, objects, "find_python_spec", [*spec_parameters, ("spec", POINTER)]))
     _emit_python_find_spec(
-        FunctionBuilder(module, objects, "spec_for_python", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_find_spec", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
-    _emit_clear_specs(FunctionBuilder(module, objects, "forget_specs", [("self", POINTER), ("unused", POINTER)], is_exported=True))
-    _emit_box_integers(FunctionBuilder(module, objects, "integers", [("numbers", POINTER), ("count", I64)]))
+    _emit_clear_specs(FunctionBuilder(module, objects, "clear_specs", [("self", POINTER), ("unused", POINTER)], is_exported=True))
+    _emit_box_integers(FunctionBuilder(module, objects, "box_integers", [("numbers", POINTER), ("count", I64)]))
 
 
 def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Value:
@@ -67,7 +67,7 @@ def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Val
 
     Return the spec, which is held. Python code may run. The emitted function returns null or 0 if the spec cannot be made.
     """
-    return f.require_new(f.call("spec_with", POINTER, [dtype, ndim, dims]))
+    return f.require_new(f.call("find_spec", POINTER, [dtype, ndim, dims]))
 
 
 def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
@@ -101,8 +101,8 @@ def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandL
 
 def has_layout_of(f: FunctionBuilder, operand_layout: OperandLayout, spec: Value) -> Value:
     """Emit a test whether a layout has the shape and the strides of a spec."""
-    strides = lambda: f.call("are_alike", I1, [operand_layout.strides, f.get_slot(spec, "Spec.strides")])
-    return f.and_then(f.call("are_alike", I1, [operand_layout.shape, f.get_slot(spec, "Spec.shape")]), strides)
+    strides = lambda: f.call("are_equal_tuples", I1, [operand_layout.strides, f.get_slot(spec, "Spec.strides")])
+    return f.and_then(f.call("are_equal_tuples", I1, [operand_layout.shape, f.get_slot(spec, "Spec.shape")]), strides)
 
 
 def box_keeps_order(f: FunctionBuilder, specs: Value, result_spec: Value) -> Value:
@@ -149,7 +149,7 @@ def compute_offset_range(f: FunctionBuilder, spec: Value) -> list[Value]:
 
 
 def _emit_is_injective(f: FunctionBuilder) -> None:
-    """Emit `has_each_once(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.is_writable`.
+    """Emit `is_injective(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.is_writable`.
 
     The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together. The
     function returns false for view chains and offset tables.
@@ -221,7 +221,7 @@ def unbox_tuple(f: FunctionBuilder, items: Value, count: Value, to: Value) -> No
 
 
 def _emit_find_dense_spec(f: FunctionBuilder) -> None:
-    """Emit `row_major_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple.
+    """Emit `find_dense_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple.
 
     The function returns null for more than `MAX_AXES` axes, and for sizes above `MAX_EXTENT`.
     """
@@ -247,7 +247,7 @@ def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_with(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
+    """Emit `find_spec(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
 
     `numbers` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
     position, then the table, then `spec.intern_strided_spec` in Python. It returns null if an error is set.
@@ -261,7 +261,7 @@ def _emit_find_spec(f: FunctionBuilder) -> None:
     def call_python() -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         dtype, ndim, numbers = f.arguments
-        shape_and_strides = [f.require_new(f.call("integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MAX_AXES)]
+        shape_and_strides = [f.require_new(f.call("box_integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MAX_AXES)]
         args = f.local(array(POINTER, 3))
         for k, x in enumerate((dtype, *shape_and_strides)):
             args.at(k, POINTER).store(x)
@@ -380,9 +380,9 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
     f.require(size.load(I64) <= MAX_EXTENT)
     gapless = size.load(I64).equals(0) | is_dense.load(I64).equals(1)
     is_line = ndim.equals(1)
-    shape = f.require_new(f.call("integers", POINTER, [numbers, ndim]))
+    shape = f.require_new(f.call("box_integers", POINTER, [numbers, ndim]))
     is_plain = f.and_then(is_line, lambda: numbers.at(MAX_AXES, I64).load(I64).equals(1))
-    box_strides = lambda: [f.call("integers", POINTER, [numbers.at(MAX_AXES, I64), ndim])]
+    box_strides = lambda: [f.call("box_integers", POINTER, [numbers.at(MAX_AXES, I64), ndim])]
     strides = f.require_new(f.choose(is_plain, lambda: [f.incref(f.load_object("(1,)"))], box_strides)[0])
     box_size = lambda: [f.call("PyLong_FromLongLong", POINTER, [size.load(I64)])]
     count = f.require_new(f.choose(is_line, lambda: [f.incref(f.tuple_item(shape, 0))], box_size)[0])
@@ -396,7 +396,7 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_find_python_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_of_python(dtype, shape, strides, spec)`: return the interned spec for Python objects, as a new reference.
+    """Emit `find_python_spec(dtype, shape, strides, spec)`: return the interned spec for Python objects, as a new reference.
 
     On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MAX_AXES` axes, and items
     other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `MAX_EXTENT`.
@@ -418,13 +418,13 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_python_find_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_for_python(dtype, shape, strides, spec)`, the entry for Python of `spec_of_python`. It returns None in place of null."""
+    """Emit `python_find_spec(dtype, shape, strides, spec)`, the entry for Python of `find_python_spec`. It returns None in place of null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("spec_of_python", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(4)]))
+    f.return_or_none(f.call("find_python_spec", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(4)]))
 
 
 def _emit_clear_specs(f: FunctionBuilder) -> None:
-    """Emit `forget_specs()`, called from Python when the cache of layout keys is cleared: empty the table, and return None.
+    """Emit `clear_specs()`, called from Python when the cache of layout keys is cleared: empty the table, and return None.
 
     Rows are filled from the start again, unless a finalizer inserted a spec meanwhile.
     """
@@ -448,7 +448,7 @@ def _emit_clear_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_box_integers(f: FunctionBuilder) -> None:
-    """Emit `integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if memory runs out."""
+    """Emit `box_integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if memory runs out."""
     numbers, count = f.arguments
     integers = f.build_tuple(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
     f.emit_if(count > 0, lambda: f.untrack(integers))  # the collector would untrack this tuple, too: integers refer to no objects

@@ -35,7 +35,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_collect_tape(FunctionBuilder(module, objects, "collect_tape", parameters))
     _emit_build_segment_key(FunctionBuilder(module, objects, "build_segment_key", parameters))
     for_python = [("self", POINTER), *parameters, ("count", I64)]
-    for name, function in (("pasts_known", "collect_tape"), ("pasts_outlined", "build_segment_key")):
+    for name, function in (("python_collect_tape", "collect_tape"), ("python_segment_key", "build_segment_key")):
         f = FunctionBuilder(module, objects, name, for_python, is_exported=True)
         f.return_or_none(f.call(function, POINTER, [f.arguments[1]]))
 

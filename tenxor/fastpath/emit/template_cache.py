@@ -27,16 +27,16 @@ class CacheTable(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to look up and cache result templates.
 
-    The functions emitted include `remembered_at`, `remember`, `write_near`, `table_of` and `is_same_key`.
+    The functions emitted include `find_cached`, `cache_template`, `write_inline_cache`, `get_table` and `is_same_key`.
     """
-    _emit_get_table(FunctionBuilder(module, objects, "table_of", [("spec", POINTER), ("slot", I64)]))
+    _emit_get_table(FunctionBuilder(module, objects, "get_table", [("spec", POINTER), ("slot", I64)]))
     module.define_global("counted", "internal global i64 0")
     lookup_parameters = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("beside", POINTER)]
-    _emit_find_cached(FunctionBuilder(module, objects, "remembered_at", lookup_parameters))
+    _emit_find_cached(FunctionBuilder(module, objects, "find_cached", lookup_parameters))
     _emit_is_same_key(FunctionBuilder(module, objects, "is_same_key", [("key", POINTER), ("other", POINTER)], I1))
     template_parameters = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "beside", "made")]]
-    _emit_cache_template(FunctionBuilder(module, objects, "remember", template_parameters, I1))
-    _emit_write_inline_cache(FunctionBuilder(module, objects, "write_near", [template_parameters[0], *template_parameters[2:]], I1))
+    _emit_cache_template(FunctionBuilder(module, objects, "cache_template", template_parameters, I1))
+    _emit_write_inline_cache(FunctionBuilder(module, objects, "write_inline_cache", [template_parameters[0], *template_parameters[2:]], I1))
 
 
 def get_cache_table(f: FunctionBuilder, spec: Value, name: str) -> CacheTable:
@@ -59,11 +59,11 @@ def find_cached_template(f: FunctionBuilder, cache_table: CacheTable, operation:
     The result is null on a miss, and Python's None for a call recorded as not replayable. `other_key` is the key of the second operand, or
     a tuple with the keys of all further operands.
     """
-    return f.call("remembered_at", POINTER, [*cache_table, operation, other_key])
+    return f.call("find_cached", POINTER, [*cache_table, operation, other_key])
 
 
 def _emit_find_cached(f: FunctionBuilder) -> None:
-    """Emit `remembered_at(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
+    """Emit `find_cached(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
 
     `slot` is the byte offset of the table in `spec`, and `other_key` the key of the further operands. The inline cache is searched first.
     The result is Python's None for a call recorded as not replayable.
@@ -111,8 +111,8 @@ def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
 
 
 def _emit_get_table(f: FunctionBuilder) -> None:
-    """Emit `table_of(spec, slot)`: return the table at byte `slot` of a spec, created if necessary, as a new reference; null if memory runs
-    out.
+    """Emit `get_table(spec, slot)`: return the table at byte `slot` of a spec, created if necessary, as a new reference; null if memory
+    runs out.
     """
     slot_address = _get_slot_address(f, CacheTable(*f.arguments))
     f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
@@ -127,7 +127,7 @@ def _emit_get_table(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_template(f: FunctionBuilder) -> None:
-    """Emit `remember(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does.
+    """Emit `cache_template(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does.
 
     `slot` is the byte offset of the table in `spec`. The template goes into the inline cache if an entry is free and the template has no
     key yet. The function returns true, or false if an error is set. Python code may run, which may clear all tables first.
@@ -143,9 +143,9 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
     count.store(count.load(I64) + 1)
     is_new = lambda: f.is_object(f.get_slot(template, "ResultTemplate.operation"), "None")
     may_be_near = f.and_then(_can_use_inline_cache(f, slot), lambda: f.and_then(_has_free_entry(f, spec), is_new))
-    is_near = f.and_then(may_be_near, lambda: f.call("write_near", I1, [spec, operation, other_key, template]))
+    is_near = f.and_then(may_be_near, lambda: f.call("write_inline_cache", I1, [spec, operation, other_key, template]))
     f.return_if(is_near, lambda: f.constant(I1, True))
-    table = f.require_new(f.call("table_of", POINTER, [spec, slot]))
+    table = f.require_new(f.call("get_table", POINTER, [spec, slot]))
     f.emit_if(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append_to_list(f.load_object("tables"), table))
     known_entries = f.look_up(table, operation)
 
@@ -176,7 +176,8 @@ def _is_entry_free(f: FunctionBuilder, spec: Value, slot: str) -> Value:
 
 
 def _emit_write_inline_cache(f: FunctionBuilder) -> None:
-    """Emit `write_near(spec, operation, other_key, template)`: write a result template into a free inline cache entry, with its key.
+    """Emit `write_inline_cache(spec, operation, other_key, template)`: write a result template into a free inline cache entry, with its
+    key.
 
     The caller has checked that an entry is free and that the template has no key. The function returns true, or false if memory runs out.
     Clearing the result caches also clears this entry.
