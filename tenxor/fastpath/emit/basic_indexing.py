@@ -56,7 +56,7 @@ def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value
     """Emit a test whether `key`, an integer or a tuple with an integer for each axis, selects a single element of the tensor `x`.
 
     Return the result of the test, and the offset of the element in the storage, in elements (meaningless if the test fails). The test fails
-    for an index out of range. Python code may run.
+    for other keys, an index out of range, and a tensor without strides. Python code may run.
     """
     is_int_or_tuple = f.or_else(f.is_instance(key, "int"), lambda: f.is_instance(key, "tuple"))
     (position,) = f.choose(is_int_or_tuple, lambda: [f.call("find_element", I64, [x, key])], lambda: [f.i64(0)])
@@ -94,7 +94,8 @@ def _emit_find_element(f: FunctionBuilder) -> None:
 
 
 def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
-    """Emit loads of the shape, strides and offset of the tensor `x`: two tuples and an integer of Python, borrowed.
+    """Emit loads of the shape, strides and offset of the tensor `x`. Return two tuples and an integer of Python, borrowed. Strides and
+    offset are in elements.
 
     The emitted function returns null or 0 for a tensor without strides.
     """
@@ -117,19 +118,19 @@ def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
 
 
 def look_up_view_spec(f: FunctionBuilder, selected_view: SelectedView) -> Value:
-    """Emit the lookup of the spec of the view described by `selected_view`. Python code may run.
+    """Emit the lookup of the spec of the view described by `selected_view`; a missing spec is made. Python code may run.
 
-    Return the spec, which is held (see `FunctionBuilder.hold_borrowed`).
+    Return the spec, which is held (see `FunctionBuilder.hold_borrowed`). The emitted function returns null or 0 if memory runs out.
     """
     return find_spec(f, selected_view.dtype, selected_view.ndim, selected_view.dims)
 
 
 def _emit_evaluate_key(f: FunctionBuilder) -> None:
     """Emit `evaluate_key(x, key, dims)`: find the view that a basic key of the tensor `x` selects. Return true, or false for other keys,
-    indices out of range, keys of an element, and more than `MAX_KEY_ITEMS` items.
+    indices out of range, keys of an element, more than `MAX_KEY_ITEMS` items, and a tensor `x` without strides.
 
-    The array `dims` takes the sizes, and from `MAX_AXES` on the strides. The number of axes and the offset in the storage follow at
-    `VIEW_DIMS`. Strides and offset are in elements.
+    The view is stored into `dims`, an array of 64-bit integers: the sizes, and from `MAX_AXES` on the strides. The number of axes and the
+    offset in the storage follow at `VIEW_DIMS`. Strides and offset are in elements.
     """
     x, key, dims = f.arguments
     shape, strides, offset = _load_view_dims(f, x)
@@ -253,10 +254,10 @@ def _emit_evaluate_key(f: FunctionBuilder) -> None:
 
 
 def _emit_is_basic(f: FunctionBuilder) -> None:
-    """Emit `is_basic((x, key))`, called from Python: return True if `find_element` or `evaluate_key` finds an element or a view for `key`,
-    else False.
+    """Emit `is_basic((x, key))`, called from Python: return True if `key` selects an element or a view of the tensor `x` (`find_element`,
+    `evaluate_key`), else False.
 
-    So the result is False also for an index out of range, and for a tensor without strides.
+    So the result is False also for an index out of range, and for a tensor without strides. An error other than MemoryError is raised.
     """
     _, pair = f.arguments
     x, key = (f.tuple_item(pair, k) for k in range(2))
@@ -269,7 +270,8 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
 def _emit_get_item(f: FunctionBuilder) -> None:
     """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline.
 
-    The key may have NumPy's integers and arrays. Otherwise `select_item` does the work.
+    The function calls `select_item`. If that gives null without an error, it calls `select_item` again, with NumPy arrays and integers in
+    `key` replaced by tensors and ints (`convert_key`).
     """
     x, key = f.arguments
     item = f.call("select_item", POINTER, [x, key])
@@ -284,7 +286,8 @@ def _emit_get_item(f: FunctionBuilder) -> None:
 def _emit_select_item(f: FunctionBuilder) -> None:
     """Emit `select_item(x, key)`: return `x[key]` as a new reference; null to decline.
 
-    The result is a view for a basic key. It is a new tensor for an element, and for a list, a mask or index tensors.
+    The result is a view for a basic key that selects no element. It is a new tensor for an element, and for a list, a mask or index
+    tensors. NumPy arrays and integers in `key` are declined.
     """
     x, key = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -300,10 +303,10 @@ def _emit_select_item(f: FunctionBuilder) -> None:
 
 
 def _select_by_array(f: FunctionBuilder, x: Value, key: Value) -> Value:
-    """Emit the selection `x[key]` by the tensor `key`, a mask or indices: copied now if possible (`select_items`), otherwise a pending
-    gather (`gather_elements`).
+    """Emit the selection `x[key]` by the tensor `key`, a mask or indices: a call of `select_items`, which copies now, and if that declines
+    without an error, a call of `gather_elements`, which gives a pending tensor.
 
-    Return the new tensor, or null to decline.
+    Return the new tensor as a new reference, or null to decline.
     """
     key_items = f.local(POINTER, key)
     result = f.call("select_items", POINTER, [x, key])
@@ -312,7 +315,9 @@ def _select_by_array(f: FunctionBuilder, x: Value, key: Value) -> Value:
 
 
 def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value]) -> Value:
-    """Emit a test whether `key` is a tuple with an item for which the test emitted by `predicate(item)` gives true."""
+    """Emit a test whether `key` is a tuple with an item for which the test emitted by `predicate(item)` gives true. Return the result, an
+    `i1`: false for keys other than tuples.
+    """
 
     def merge_item(k: Value, has_match: Value) -> Value:
         return has_match | predicate(f.tuple_item(key, k)).cast("zext", I64)
@@ -321,9 +326,10 @@ def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value
 
 
 def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
-    """Emit the selection `x[key]` by `key`, a tuple with index tensors.
+    """Emit the selection `x[key]` by `key`, a tuple with index tensors, and maybe slices and an Ellipsis: a call of `gather_elements` or
+    `gather_among_slices`.
 
-    Return the new tensor, or null to decline.
+    Return the new, pending tensor as a new reference, or null to decline.
     """
     has_slices = _has_item(f, key, lambda item: f.is_instance(item, "slice") | f.is_object(item, "..."))
     gather = lambda: [f.call("gather_elements", POINTER, [x, f.address_at(key, TUPLE_ITEMS_OFFSET), f.load_word(key, SIZE_OFFSET)])]
@@ -331,8 +337,8 @@ def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
 
 
 def _emit_gather_among_slices(f: FunctionBuilder) -> None:
-    """Emit `gather_among_slices(x, key)`: return `x[key]`, a pending tensor, for a tuple of index tensors, slices and at most one
-    Ellipsis; null to decline.
+    """Emit `gather_among_slices(x, key)`: return `x[key]`, a new pending tensor, for a tuple of index tensors, slices and at most one
+    Ellipsis; null to decline, as for other items in the key.
 
     The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`.
     """
@@ -365,10 +371,10 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
 
 
 def _emit_item_at(f: FunctionBuilder) -> None:
-    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number; null to decline.
+    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number and a new reference; null to decline.
 
-    A small pending tensor is evaluated as a whole first. Among the declined are keys that select no single element, known scalars, and
-    larger pending tensors.
+    A pending tensor is evaluated as a whole first, if it is small (`require_small`). Declined are keys that select no single element, known
+    scalars, and larger pending tensors.
     """
     x, key = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -386,11 +392,12 @@ def _emit_item_at(f: FunctionBuilder) -> None:
 
 
 def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
-    """Emit the creation of a 0-d tensor, a known scalar, with the element of `x` at `offset` in its storage. Return the tensor as a new
-    reference.
+    """Emit the creation of a 0-d tensor, a known scalar, with the element of `x` at `offset` elements in its storage. Return the tensor as
+    a new reference, not held.
 
     A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 for a storage
-    on the tape. A large pending storage, or a pending storage while results may not be computed early, also gives null or 0.
+    on the tape, and for a view as another dtype. A large pending storage, or a pending storage while results may not be computed early,
+    also gives null or 0.
     """
     held_references = list(f._held)
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(x, "Tensor.dtype"))
@@ -414,8 +421,8 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
 
 
 def require_small(f: FunctionBuilder, node: Value) -> None:
-    """Emit an early exit, returning null or 0, if the pending `node`, or a buffer read by its graph, has more than `MAX_EAGER_SOURCE_BYTES`
-    bytes.
+    """Emit an early exit, returning null or 0, if the pending `node`, or the largest buffer read by its graph, has more than
+    `MAX_EAGER_SOURCE_BYTES` bytes. Return None.
     """
     nbytes = f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.nbytes"), f.get_slot(node, "Node.max_operand_nbytes")
     f.require((f.unbox_integer(nbytes[0]) <= MAX_EAGER_SOURCE_BYTES) & (f.unbox_integer(nbytes[1]) <= MAX_EAGER_SOURCE_BYTES))

@@ -51,7 +51,8 @@ def _emit_is_traced(f: FunctionBuilder) -> None:
 
 
 def _visit_if_traced(f: FunctionBuilder, node: Value, next_number: Value, inputs: Value, depth: Value) -> None:
-    """Emit a visit of `node` by `append_to_batch_key`, if `node` depends on a placeholder and was not visited yet.
+    """Emit a visit of `node` by `append_to_batch_key`, if `node` depends on a placeholder (`is_traced`) and was not visited yet. Return
+    None.
 
     `next_number`, `inputs` and `depth` are the further arguments of `append_to_batch_key`. The emitted function returns null or 0 if the
     visit fails.
@@ -61,7 +62,9 @@ def _visit_if_traced(f: FunctionBuilder, node: Value, next_number: Value, inputs
 
 
 def _depends_on_placeholder(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether `x` was visited in this walk, and is a placeholder or depends on one."""
+    """Emit a test whether `x`, a node or a scalar, was visited in this walk, and is a placeholder or depends on one. Return the result, an
+    `i1`.
+    """
     return f.and_then(is_visited(f, x), lambda: load_node_number(f, x) >= 0)
 
 
@@ -70,8 +73,8 @@ def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
     reads, and give it a number. Return true.
 
     A node independent of the placeholders of the batch is only marked (`INDEPENDENT_NODE_NUMBER`). `next_number` is the address of the
-    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. The function returns false
-    if the recipe of a node does not determine its value, or if `depth` is too large.
+    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. Return false, so that no
+    key is made, if the recipe of a node does not determine its value, or if `depth` is `MAX_WALK_DEPTH`.
     """
     node, next_number, inputs, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -106,10 +109,11 @@ def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
 
 
 def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
-    """Emit the append of the number of `source`, a node or a scalar, to the key.
+    """Emit the append of the number of `source`, a node or a scalar that a node of the batch reads, to the key. Return None.
 
     A source independent of the placeholders is appended to the list `inputs` when first read, and numbered -1, -2, and so on. Then the key
-    first gets the serial number of the recipe of data in memory for the source, or 0 for a scalar.
+    first gets the serial number of the recipe of data in memory for the source, or 0 for a scalar. The emitted function returns null or 0
+    if memory runs out.
     """
     was_visited = is_visited(f, source)
 
@@ -130,8 +134,8 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `build_batch_key(args)`: return the key of a batch, a new bytes object; null to decline. The key tells how the roots depend on
-    the placeholders.
+    """Emit `build_batch_key(args)`: return the key of a batch, a new bytes object; null to decline. Equal keys mean that the roots depend
+    on the placeholders and inputs in the same way.
 
     `args` is the address of three lists: `roots`, `placeholders` and `inputs`. The nodes and scalars read besides the placeholders are
     appended to `inputs`. After null, `inputs` may have grown.

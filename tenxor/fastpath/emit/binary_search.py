@@ -31,12 +31,12 @@ _HEIGHT_PARAMETERS = [("heights", POINTER), ("beside", I64), ("has_left", I64), 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation.
+    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation. `objects` gives the addresses of Python
+    objects.
 
     For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
     dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,
-    `digitize` and `run_interpolation` each run a bytecode program of `fastpath/direct_call_programs.py`. `objects` gives the addresses of
-    Python objects.
+    `digitize` and `run_interpolation` each run a bytecode program of `fastpath/direct_call_programs.py`.
     """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for dtype in SEARCHABLE_DTYPES:
@@ -232,11 +232,11 @@ def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_run_search(f: FunctionBuilder) -> None:
-    """Emit `run_search(program, nodes, starts, results)`: run the program of a `searchsorted`, for the dtype that the program names. Return
-    true, or false on a failure.
+    """Emit `run_search(program, nodes, starts, results)`: run the program of a `searchsorted`, and write the positions into the only
+    result. Return true; false only for an unknown dtype number in the program.
 
     `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
-    offsets, and `results` the tuple with the tensor for the positions.
+    offsets, and `results` the tuple with the tensor for the positions, an int64 tensor in memory.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -247,8 +247,8 @@ def _emit_run_search(f: FunctionBuilder) -> None:
 
 
 def _emit_digitize(f: FunctionBuilder) -> None:
-    """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions. Return
-    true, or false for unsorted edges.
+    """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions, as
+    NumPy's `digitize`. Return true, or false, to decline, if the edges neither ascend nor descend or hold NaN.
 
     The arguments are those of `run_search`. Descending edges are searched from the end.
     """
@@ -329,7 +329,7 @@ def _emit_interpolate(f: FunctionBuilder) -> None:
 
 def _emit_run_interpolation(f: FunctionBuilder) -> None:
     """Emit `run_interpolation(program, nodes, starts, results)`: run an interpolation program, and write the heights into the only result.
-    Return true, or false on a failure.
+    Return true, or false to decline.
 
     The arguments are those of `run_search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
     values also give false: checking the order of the points would take too long.
@@ -349,10 +349,10 @@ def _emit_run_interpolation(f: FunctionBuilder) -> None:
 
 
 def _load_float64_operand(f: FunctionBuilder, first_byte: int, memory: Value) -> list[Value]:
-    """Emit the address, length and stride in bytes of a float64 operand. Return the three values.
+    """Emit the address, length and stride in bytes of a float64 operand. Return the three values, in a list.
 
-    Byte `first_byte` of the program, the first argument of the function being emitted, begins the description of the operand. A float32
-    operand is first converted into `memory`, a bytes object.
+    The description of the operand begins at byte `first_byte` of the program, the first argument of the function being emitted. A float32
+    operand is first converted into `memory`, a bytes object with room for it; then the stride is 8.
     """
     program, *_ = f.arguments
     start, count, step = load_operand_extent(f, (first_byte,))

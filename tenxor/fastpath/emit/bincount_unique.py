@@ -22,7 +22,9 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype."""
+    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype. `objects` is the
+    table of the objects that the code refers to.
+    """
     for dtype in COUNTABLE_DTYPES:
         integer_parameters = [("start", POINTER), ("count", I64), ("apart", I64)]
         _emit_find_range(FunctionBuilder(module, objects, f"range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)
@@ -73,7 +75,8 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
 
 
 def _emit_new_vector(f: FunctionBuilder) -> None:
-    """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements; null on a failure.
+    """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements; null if its template or memory is missing,
+    mostly with an error set.
 
     `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor.
     """
@@ -106,7 +109,7 @@ def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> V
 
 
 def _load_integer(f: FunctionBuilder, dtype: DType, address: Value) -> Value:
-    """Emit the load of an integer of `dtype` at `address`, extended to 64 bits."""
+    """Emit the load of an integer of `dtype` at `address`, extended to 64 bits. Return the integer."""
     kind = int_type(dtype.bits)
     integer = address.load(kind)
     return integer if kind is I64 else integer.cast("sext" if dtype.kind == "int" else "zext", I64)
@@ -211,8 +214,9 @@ def _emit_bincount(f: FunctionBuilder) -> None:
     """Emit `bincount(program, nodes, starts, tables)`: return a new tuple with one tensor, the counts of the integers or the sums of their
     weights.
 
-    `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets, and `tables` is
-    described at `_new_vectors`. Return null for negative integers, and for results beyond small memory.
+    `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
+    offsets, and `tables` is described at `_new_vectors`. Return null, to decline, for negative integers, for a result of more than
+    `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
     """
     program, _, _, tables = f.arguments
     number, min_size, has_weights = (f.load_word(program, 8 * k) for k in range(1, 4))
@@ -380,7 +384,8 @@ def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
 
 
 def _emit_unique(f: FunctionBuilder) -> None:
-    """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors, or null if an element is NaN or a negative zero.
+    """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors; null, to decline, if an element is NaN or a negative
+    zero, if sorting fails, or if memory runs out.
 
     The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in this order. The arguments are those
     of `bincount`. A C function of NumPy sorts a copy of the elements, or a permutation of it if positions are wanted.

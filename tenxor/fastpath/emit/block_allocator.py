@@ -42,8 +42,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_allocate_block(f: FunctionBuilder) -> None:
-    """Emit `allocate_block(nbytes)`: return a block with at least `nbytes` bytes of data, a new reference; null beyond the allowed bytes or
-    if memory runs out.
+    """Emit `allocate_block(nbytes)`: return a block object with at least `nbytes` bytes of data, a new reference; null beyond the allowed
+    bytes, without an error, or if memory runs out.
+
+    The block comes from the free list of its size, or is newly allocated.
     """
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT_BYTES - 1)).logical_shift_right(6)
@@ -71,7 +73,8 @@ def _emit_allocate_block(f: FunctionBuilder) -> None:
 
 
 def _round_up_units(f: FunctionBuilder, units: Value) -> Value:
-    """Emit the rounding up of a size, `units` times `UNIT_BYTES` bytes. Return the number of units.
+    """Emit the rounding up of a size, `units` times `UNIT_BYTES` bytes, to a size for which there is a free list. Return the number of
+    units. Sizes up to `MAX_EXACT_UNITS` units stay.
 
     With fewer sizes, a block still in a processor cache is reused for slightly larger or smaller requests.
     """
@@ -139,7 +142,9 @@ def _emit_release_blocks(f: FunctionBuilder) -> None:
 
 
 def _release_size_class(f: FunctionBuilder, units: Value) -> None:
-    """Emit the return of the free blocks of a single size, `units` times `UNIT_BYTES` bytes, to the system."""
+    """Emit the return of the free blocks of a single size, `units` times `UNIT_BYTES` bytes, to the system. The counters are
+    not changed.
+    """
     next_block = f.local(POINTER, _get_free_list_head(f, units).load(POINTER))
     _get_free_list_head(f, units).store(f.null())
 
@@ -158,15 +163,19 @@ def _free_memory(f: FunctionBuilder, block: Value) -> None:
 
 
 def get_counter_address(f: FunctionBuilder, counter_offset: int) -> Value:
-    """Return the address of the counter at byte `counter_offset` of `@counts` (`BYTES_IN_USE_OFFSET` to `ALLOWED_BYTES_OFFSET`)."""
+    """Emit the address of the counter at byte `counter_offset` of `@counts` (`BYTES_IN_USE_OFFSET` to `ALLOWED_BYTES_OFFSET`), a 64-bit
+    integer. Return the address.
+    """
     return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {counter_offset}")
 
 
 def get_data_address(f: FunctionBuilder, block: Value) -> Value:
-    """Return the address of the data of the block object `block`."""
+    """Emit the address of the data of the block object `block`. Return the address."""
     return f.address_at(block, BLOCK_DATA_OFFSET)
 
 
 def _get_free_list_head(f: FunctionBuilder, units: Value) -> Value:
-    """Return the address of the pointer to the first free block of `units` times `UNIT_BYTES` bytes, null for an empty list."""
+    """Emit the address of the pointer to the first free block of `units` times `UNIT_BYTES` bytes. Return the address. The pointer is null
+    for an empty list.
+    """
     return f.define(POINTER, f"getelementptr ptr, ptr @free, i64 {units.text}")

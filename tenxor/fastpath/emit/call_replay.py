@@ -1,6 +1,5 @@
 """Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its
-template.
-"""
+template."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls.
 
     The functions emitted include `replay_call`, `replay_method`, `replay_keyword_call`, `find_call_template`, `apply_template`,
-    `call_numpy`, `build_key`, `replay_steps` and `apply_view`.
-    """
+    `call_numpy`, `build_key`, `replay_steps` and `apply_view`."""
     _emit_replay_call(
         FunctionBuilder(module, objects, "replay_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
@@ -55,8 +53,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_replay_call(f: FunctionBuilder) -> None:
     """Emit `replay_call(name, args, named)`, called from Python: return the result of a recorded call of a function, or None to decline.
     `name` is the name under which the call is recorded, `args` the tuple of positional arguments (a tensor first), and `named` the
-    dictionary of keyword arguments.
-    """
+    dictionary of keyword arguments."""
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def call(further_args: Value, count: Value, size: Value) -> Value:
@@ -72,17 +69,16 @@ def _emit_replay_keyword_call(f: FunctionBuilder) -> None:
     arguments.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. Return the result as a
-    new reference, or null to decline.
-    """
+    new reference, or null to decline."""
     x, args, count, keyword_count, name = f.arguments
     return_keyword_call(f, args, count, keyword_count, lambda names: f.call("replay_method", POINTER, [x, args, count, names, name]))
 
 
 def return_keyword_call(f: FunctionBuilder, args: Value, count: Value, keyword_count: Value, emit_call: Callable[[Value], Value]) -> None:
-    """Emit the return of the reference emitted by `emit_call(names)`; `names` is the tuple of keywords. On null, null is returned.
+    """Emit the return of the reference emitted by `emit_call(names)`, where `names` is the tuple of keywords; null is returned too. The
+    code of the function being emitted ends here.
 
-    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
-    """
+    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords."""
     names = f.build_tuple(keyword_count, lambda k: f.incref(args.at(count + keyword_count + k, POINTER).load(POINTER)))
     result = f.require_new(emit_call(names))
     f.release_held(names)
@@ -94,11 +90,11 @@ def spread_arguments(
     f: FunctionBuilder, args: Value, keywords: Value, emit_call: Callable[[Value, Value, Value], Value], first_item: int = 1
 ) -> Value:
     """Emit the code of `emit_call(arguments, count, keyword_count)` for the tuple `args` from item `first_item` on, and the dictionary
-    `keywords`. Return the result.
+    `keywords`. Return the result of that code, a pointer.
 
-    `arguments` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. The result is null
-    for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
-    """
+    `arguments` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. The result is null,
+    without a call, for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The tuple and the dictionary own the
+    arguments."""
     positional, count = f.address_at(args, TUPLE_ITEMS_OFFSET + 8 * first_item), f.load_word(args, SIZE_OFFSET) - first_item
     size = f.call("PyDict_Size", I64, [keywords])
 
@@ -124,7 +120,9 @@ def spread_arguments(
 def _emit_build_key(f: FunctionBuilder) -> None:
     """Emit `build_key(x)`: return the key of an argument in cache tables, as `recorder.build_key` does, a new reference; null for types
     without a key.
-    """
+
+    The key of a tensor is its spec, of a float its 8 bytes, of a bool one of two markers, and of a `NamedDefault` its class. None, a
+    string, a type, a dtype, an integer, and a tuple of integers are their own keys."""
     (x,) = f.arguments
     kind = f.type_of(x)
     f.return_if(f.is_instance(x, "Tensor"), lambda: f.incref(load_computed_slot(f, x, "spec")))
@@ -145,8 +143,7 @@ def _emit_build_key(f: FunctionBuilder) -> None:
 
 def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
     """Emit `is_integer_tuple(x, depth)`: return whether a tuple holds only integers and tuples of them, nested less than `MAX_TUPLE_DEPTH`
-    deep. `depth` is the number of tuples around `x`.
-    """
+    deep. `depth` is the number of tuples around `x`."""
     x, depth = f.arguments
     f.require(depth < MAX_TUPLE_DEPTH)
 
@@ -161,17 +158,18 @@ def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
 
 
 def count_arguments(f: FunctionBuilder, count: Value, names: Value) -> Value:
-    """Emit the number of arguments of a call: `count` positional ones, and one for each keyword in the tuple `names`, or null."""
+    """Emit the number of arguments of a call: `count` positional ones, and one for each keyword in the tuple `names`, which is null without
+    keywords. Return the number, an `i64`."""
     return count + f.choose(f.is_null(names), lambda: [f.i64(0)], lambda: [f.load_word(names, SIZE_OFFSET)])[0]
 
 
 def _emit_find_call_template(f: FunctionBuilder) -> None:
     """Emit `find_call_template(x, args, count, names, name)`: return the template (`ResultTemplate`) of a call of the method `name` of `x`,
-    a new reference. `args` is the address of `count` positional arguments, then the values for the keywords in the tuple `names`, or null.
+    a new reference; null to decline. `args` is the address of `count` positional arguments, then the values for the keywords in the tuple
+    `names`, or null.
 
-    The function looks for equal arguments, then for any value of the only number among them, then for a size-generic template. Return null
-    without a template, or if the call is recorded as impossible to replay.
-    """
+    The function looks for equal arguments, then for any value of the only number among them, then for a size-generic template. It declines
+    if there is none, if an argument has no key (`build_key`), or if the call is recorded as impossible to replay."""
     x, args, count, names, name = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -216,11 +214,10 @@ def _instantiate_for_call(
     f: FunctionBuilder, cache_entry: Sequence[Value], x: Value, args: Value, argument_count: Value, names: Value, tape_mask: Value
 ) -> Value:
     """Emit a call of `instantiate_call`: make the template of a call by a size-generic template, and record it at `cache_entry`. Return the
-    template, borrowed, or null.
+    template, borrowed, or null if no size-generic template fits.
 
     `cache_entry` is the spec, the slot, the name and the key for `instantiate_call`. The call has `x` and `argument_count` arguments at
-    `args`, the last by the keywords `names`, or null; arguments with a bit in `tape_mask` are on the tape.
-    """
+    `args`, the last by the keywords `names`, or null; arguments with a bit in `tape_mask` are on the tape."""
     all_arguments = f.local(array(POINTER, MAX_KEYWORD_CALL_ARGUMENTS + 1))
     f.require(argument_count <= MAX_KEYWORD_CALL_ARGUMENTS)
     all_arguments.store(x)
@@ -231,8 +228,7 @@ def _instantiate_for_call(
 def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, args: Value, argument_count: Value) -> Value:
     """Emit the lookup of a template recorded for any value of the only number among the `argument_count` arguments at `args`. Return the
     template, borrowed, or null on a miss. In the dictionary `entries`, the template has the key `key` of the call, with the type of the
-    number in place of the number.
-    """
+    number in place of the number."""
     count, number_position = f.local(I64, f.i64(0)), f.local(I64)
 
     def count_number(k: Value) -> None:
@@ -261,8 +257,7 @@ def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, ar
 
 def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
     """Emit a bit mask of the tensors with a tape node (`TapeNode`): bit 0 for `x`, bit k + 1 for argument k of the `argument_count` ones at
-    `args`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more.
-    """
+    `args`. Return the mask, an `i64`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more."""
     f.require(argument_count < MAX_SOURCES)
     tape_mask = f.local(I64, f.i64(0))
 
@@ -282,8 +277,7 @@ def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: 
 
 def _emit_replay_method(f: FunctionBuilder) -> None:
     """Emit `replay_method(x, args, count, names, name)`: return the result of a recorded call of the method `name` of `x`, as a new
-    reference; null to decline. The arguments are those of `find_call_template`.
-    """
+    reference; null to decline. The arguments are those of `find_call_template`."""
     x, args, count, names, _ = f.arguments
     template = f.require_new(f.call("find_call_template", POINTER, f.arguments))
     argument_count, tensors = count_arguments(f, count, names), f.local(I64, f.i64(1))
@@ -316,9 +310,8 @@ def _emit_replay_method(f: FunctionBuilder) -> None:
 
 
 def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> None:
-    """Emit the code of `read(tensor)` for the tensor `x`, and for each tensor among the `argument_count` arguments at `args`. The first
-    three arguments of the function being emitted are `x`, `args` and `argument_count`.
-    """
+    """Emit the code of `read(tensor)` for the tensor `x`, and for each tensor among the `argument_count` arguments at `args`. Return None.
+    The first three arguments of the function being emitted are `x`, `args` and `argument_count`."""
     x, args, argument_count, *_ = f.arguments
 
     def read_if(k: Value) -> None:
@@ -331,8 +324,10 @@ def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> Non
 
 def _emit_apply_template(f: FunctionBuilder) -> None:
     """Emit `apply_template(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, by `template`, as a
-    new reference; null to decline. `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
-    """
+    new reference; null to decline. `args` is the address of the `argument_count` further arguments; `tensors` is the number of tensors
+    among these and `x`.
+
+    A `StepsTemplate` gives a pending result; other templates give a view (`apply_view`)."""
     x, _, _, tensors, template = f.arguments
     f.return_if(~f.has_type(template, "StepsTemplate"), lambda: f.call("apply_view", POINTER, [x, template]))
     f.return_if(tensors.equals(1), lambda: _apply_to_one_tensor(f, x, template))
@@ -355,7 +350,8 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
 
 
 def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
-    """Emit the node that a tensor reads, new for a known scalar, and the offset. Both are held."""
+    """Emit the node that the tensor `x` reads, new for a known scalar, and the offset, a Python integer, in elements. Return both, which
+    are held. The emitted function returns null or 0 where `read_operand` declines."""
 
     def read_node() -> list[Value]:
         _, node, is_node, offset = read_operand(f, x)
@@ -372,10 +368,10 @@ def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value:
-    """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held.
+    """Emit the replay of the steps of the `StepsTemplate` `template` for a call with the single tensor `x`. Return the new tensor as a new
+    reference, not held.
 
-    The emitted function returns null or 0 if `read_operand` declines `x`, or if a step fails (with an error set if memory runs out).
-    """
+    The emitted function returns null or 0 if `read_operand` declines `x`, or if a step fails (with an error set if memory runs out)."""
     node, offset = _load_node(f, x)
     operands = f.local(array(POINTER, 2))
     operands.store(node)
@@ -388,10 +384,10 @@ def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value
 
 def _emit_replay_steps(f: FunctionBuilder) -> None:
     """Emit `replay_steps(template, operands)`: make the nodes of the steps of a `StepsTemplate`, mostly one. Return a new tensor of the
-    last node, or null to decline.
+    last node, or null if memory runs out.
 
-    `operands` is the address of pairs of a node and an offset, owned by the caller, or null without operands.
-    """
+    `operands` is the address of pairs of a node and an offset in elements, a Python integer, owned by the caller. It is null without
+    operands."""
     template, operands = f.arguments
     recipes, reads, initial_read_count = (
         f.get_slot(template, "StepsTemplate.step_recipes"),
@@ -432,7 +428,8 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
     """Emit `call_numpy(x, args, argument_count, tensors, template)`: return the result of the NumPy function of a `NumpyCallTemplate`,
     called with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The
     arguments are those of `apply_template`.
-    """
+
+    Declined are tensors on the tape. An error in the function also gives null, with the error set."""
     *_, tensors, template = f.arguments
     arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.i64(0))
@@ -459,8 +456,7 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
 
 def _emit_tensor_from_array(f: FunctionBuilder) -> None:
     """Emit `tensor_from_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of a
-    template. Return null if `array` is null, has another number of bytes, or is not C-contiguous and writable.
-    """
+    template. Return null if `array` is null, has another number of bytes than the spec, or is not C-contiguous and writable."""
     array, template = f.arguments
     f.decline_if(f.is_null(array))
     tensor = f.require_new(
@@ -475,10 +471,9 @@ def _emit_tensor_from_array(f: FunctionBuilder) -> None:
 
 def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], template: Value) -> Value:
     """Emit the results of a `TupleTemplate`, one for each of its element templates. Return a new reference to a tuple, or to the tuple type
-    of the template; null if its construction fails. The emitted function returns null if a result cannot be made.
+    of the template; null, with an error set, if its construction raises. The emitted function returns null if a result cannot be made.
 
-    `call_arguments` are the arguments of `apply_template` before the template.
-    """
+    `call_arguments` are the arguments of `apply_template` before the template."""
     element_templates, result_constructor = (
         f.get_slot(template, "TupleTemplate.element_templates"),
         f.get_slot(template, "TupleTemplate.result_constructor"),
@@ -503,8 +498,7 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 
 def _emit_apply_view(f: FunctionBuilder) -> None:
     """Emit `apply_view(x, template)`: return the view of the tensor `x` that a template describes, or `x` itself for an `OperandTemplate`,
-    as a new reference. Return null if the template is a view chain recorded for another offset.
-    """
+    as a new reference. Return null if the template is a view chain recorded for another offset."""
     x, template = f.arguments
     f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
     offset = load_computed_slot(f, x, "offset")
@@ -528,8 +522,7 @@ def _emit_apply_view(f: FunctionBuilder) -> None:
 
 def _emit_share_copy(f: FunctionBuilder) -> None:
     """Emit `share_copy(x)`: return a copy-on-write copy of a tensor: a new tensor, with a new storage of the same node. Return null unless
-    the tensor is contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
-    """
+    the tensor is contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
@@ -546,19 +539,17 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
 def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> Value:
     """Emit the creation of a tensor on `storage`, with the spec `spec` and the offset `offset`, a Python integer, in elements. Return the
     tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the references to the spec and the offset; if held, they
-    are held no more. The emitted function exits early if memory runs out.
-    """
+    are held no more. The emitted function exits early if memory runs out."""
     f.hold_borrowed(storage)
     return f.new_instance("Tensor", storage=storage, spec=spec, dtype=f.incref(f.get_slot(spec, "Spec.dtype")), offset=offset)
 
 
 def _emit_replay_step(f: FunctionBuilder) -> None:
-    """Emit `replay_step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null to decline.
-    `reads` is an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record the step.
+    """Emit `replay_step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null if memory runs
+    out. `reads` is an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record the step.
 
-    A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of `earlier_nodes`; a scalar is taken as it is. `operands` is
-    the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset.
-    """
+    A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of the tuple `earlier_nodes`; a scalar is taken as it is.
+    `operands` is the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset."""
     recipe, reads, operands, earlier_nodes = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(reads, k) for k in range(3))
     read_sources = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(sources, SIZE_OFFSET)]))

@@ -86,7 +86,9 @@ def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
 
 
 def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
-    """Emit `assign_recipe_number(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory runs out."""
+    """Emit `assign_recipe_number(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if
+    memory runs out.
+    """
     (recipe,) = f.arguments
     known_number = f.get_slot(recipe, "Recipe._serial")
     f.return_if(~f.is_null(known_number), lambda: f.unbox_integer(known_number))

@@ -25,8 +25,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to make templates, recipes and launch records for new sizes by a rule.
 
     The functions emitted include `match_signature`, `instantiate_template`, `instantiate_call`, `instantiate_recipe`, `instantiate_record`,
-    `next_spec` and `next_tuple`.
-    """
+    `next_spec` and `next_tuple`."""
     _emit_find_data_recipe(FunctionBuilder(module, objects, "find_data_recipe", [("spec", POINTER)]))
     _emit_store_data_recipe(
         FunctionBuilder(module, objects, "store_data_recipe", [(name, POINTER) for name in ("dtype", "shape", "recipe")])
@@ -69,8 +68,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
     """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe, not cached. The
-    result is contiguous, with the shape and dtype of `spec`. The other arguments become slots; `through` becomes `Recipe.packed_specs`.
-    """
+    result is contiguous, with the shape and dtype of `spec`. The other arguments become slots; `through` becomes `Recipe.packed_specs`."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -121,8 +119,7 @@ def _emit_find_recipe(f: FunctionBuilder) -> None:
 
 def _emit_next_spec(f: FunctionBuilder) -> None:
     """Emit `next_spec(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The
-    new reference may be null. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced.
-    """
+    new reference may be null. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced."""
     dtype, ndim, cursor = f.arguments
     words, numbers = skip_words(cursor, ndim * 2), new_dims(f)
 
@@ -154,8 +151,7 @@ def _emit_next_tuple(f: FunctionBuilder) -> None:
 def _emit_instantiate_sources(f: FunctionBuilder) -> None:
     """Emit `instantiate_sources(sources, cursor)`: return the tuple `sources` of a step with the placeholders of scalars filled in, as a
     new reference. A dtype stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the
-    dividend divided by the next integer. Nodes, scalars and numbers of sources stay. Return null if memory runs out.
-    """
+    dividend divided by the next integer. Nodes, scalars and numbers of sources stay. Return null if memory runs out."""
     sources, cursor = f.arguments
 
     def is_number(k: Value) -> Value:
@@ -218,8 +214,7 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
     """Emit `instantiate_operands(read, cursor)`: return an item of `StepsTemplate.step_operands`, as a new reference: the sources, offsets
     and derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; missing numbers are read at the cursor.
-    Return null if memory runs out.
-    """
+    Return null if memory runs out."""
     read, cursor = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
     new_offsets = f.require_new(f.call("next_tuple", POINTER, [f.unbox_integer(starts), cursor]))
@@ -313,8 +308,7 @@ def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
 
 def _emit_find_data_recipe(f: FunctionBuilder) -> None:
     """Emit `find_data_recipe(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`. The reference
-    is new; null stands for more than `MAX_ELEMENTS` elements.
-    """
+    is new; null stands for more than `MAX_ELEMENTS` elements."""
     (spec,) = f.arguments
     data_recipe = f.get_slot(spec, "Spec.data")
     f.return_if(~f.is_null(data_recipe), lambda: f.incref(data_recipe))
@@ -366,8 +360,7 @@ def _emit_python_data_recipe(f: FunctionBuilder) -> None:
 def _emit_instantiate_element(f: FunctionBuilder) -> None:
     """Emit `instantiate_element(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference.
     `element` is an item of `SizedTemplate.element_specs`: a pair gives a view or a tensor in memory, a table of templates by size is
-    returned itself. Return null if memory runs out.
-    """
+    returned itself. Return null if memory runs out."""
     element, cursor, specs = f.arguments
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
@@ -394,8 +387,7 @@ def _emit_instantiate_element(f: FunctionBuilder) -> None:
 def _emit_instantiate_template(f: FunctionBuilder) -> None:
     """Emit `instantiate_template(rule, results, operand_specs)`: return the result template of a rule, as a new reference, or null. The
     array `results` has the values of the rule's size program, and the array `operand_specs` the operands' specs, at least
-    `SizedTemplate.given_count` of them. Operand specs and new specs are kept alive until the template is complete.
-    """
+    `SizedTemplate.given_count` of them. Operand specs and new specs are kept alive until the template is complete."""
     rule, results, operand_specs = f.arguments
     new_spec_patterns, given_count = (
         f.get_slot(rule, "SizedTemplate.new_specs"),
@@ -554,8 +546,7 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
     """Emit `match_signature()`: return the result template for a call with the signature written last (`@kind`), or null if no rule
-    matches. The reference is new.
-    """
+    matches. The reference is new."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)

@@ -241,13 +241,13 @@ def _emit_item(f: FunctionBuilder) -> Value:
 def _emit_index_add(f: FunctionBuilder) -> Value:
     """Emit `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
-    Return the tensor itself, or null for another axis, for keyword arguments, and if `accumulate_rows` declines.
+    Return the tensor itself, or null for another axis, for keyword arguments, and if `accumulate_selection` declines.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
 
     def add() -> list[Value]:
-        result = f.call("accumulate_rows", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
+        result = f.call("accumulate_selection", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
         return f.choose(f.is_null(result), lambda: [result], lambda: [_release_and_return(f, result, x)])
 
     return f.choose(plain, add, lambda: [f.null()])[0]

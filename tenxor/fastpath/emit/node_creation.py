@@ -243,7 +243,9 @@ def note_pending(f: FunctionBuilder, node: Value) -> None:
 
 
 def _emit_new_tensor(f: FunctionBuilder) -> None:
-    """Emit `new_tensor(node, spec)`: return a new tensor with its own storage and offset 0, or null. The function consumes the references."""
+    """Emit `new_tensor(node, spec)`: return a new tensor with its own storage and offset 0, or null. The function consumes
+    the references.
+    """
     node, spec = [f.hold_owned(x) for x in f.arguments]
     storage = f.new_instance("Storage", node=node)
     f.emit_return(

@@ -70,7 +70,9 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
 
 
 def _emit_convert_key(f: FunctionBuilder) -> None:
-    """Emit `convert_key(key)`: return a key with its items converted by `convert_index`, as a new reference; null if no item is converted."""
+    """Emit `convert_key(key)`: return a key with its items converted by `convert_index`, as a new reference; null if no item
+    is converted.
+    """
     (key,) = f.arguments
 
     def convert_items() -> Value:

@@ -138,7 +138,9 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _emit_realize(f: FunctionBuilder) -> None:
-    """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback."""
+    """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to
+    the fallback.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")

@@ -16,7 +16,9 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`)."""
+    """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors
+    (`put_triangles_TYPE`).
+    """
     copy_parameters = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
         _emit_copy_triangles(FunctionBuilder(module, objects, f"put_triangles_{kind.text}", copy_parameters, I1), kind)

@@ -18,16 +18,18 @@ from .spec_table import load_nbytes
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to write rows at a mask or at indices (`write_rows`), or accumulate rows (`accumulate_rows`)."""
-    for name, adds in (("write_rows", False), ("accumulate_rows", True)):
+    """Emit into `module` the functions to write rows at a mask or at indices (`write_selection`), or accumulate rows
+    (`accumulate_selection`).
+    """
+    for name, adds in (("write_selection", False), ("accumulate_selection", True)):
         _emit_write_rows(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 
 
 def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
-    """Emit `write_rows(x, key, value)` for `x[key] = value`, or `accumulate_rows` (`adds`), which accumulates rows at indices.
+    """Emit `write_selection(x, key, value)` for `x[key] = value`, or `accumulate_selection` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `accumulate_rows` takes only
-    float64 and int64, and no masks. The function returns None as a new reference, or null to leave the work to the fallback.
+    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `accumulate_selection` takes
+    only float64 and int64, and no masks. The function returns None as a new reference, or null to leave the work to the fallback.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)

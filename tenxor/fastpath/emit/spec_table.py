@@ -418,7 +418,9 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_python_find_spec(f: FunctionBuilder) -> None:
-    """Emit `python_find_spec(dtype, shape, strides, spec)`, the entry for Python of `find_python_spec`. It returns None in place of null."""
+    """Emit `python_find_spec(dtype, shape, strides, spec)`, the entry for Python of `find_python_spec`. It returns None in
+    place of null.
+    """
     args = f.arguments[1]
     f.return_or_none(f.call("find_python_spec", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(4)]))
 
@@ -448,7 +450,9 @@ def _emit_clear_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_box_integers(f: FunctionBuilder) -> None:
-    """Emit `box_integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if memory runs out."""
+    """Emit `box_integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if
+    memory runs out.
+    """
     numbers, count = f.arguments
     integers = f.build_tuple(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
     f.emit_if(count > 0, lambda: f.untrack(integers))  # the collector would untrack this tuple, too: integers refer to no objects
