@@ -61,22 +61,27 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _get_signature_address(f: FunctionBuilder, word_index: int) -> Value:
-    """Return the address of 64-bit word `word_index` of `@kind`: the count of words, the count of dims, then the words, then the dims."""
+    """Emit the address of 64-bit word `word_index` of the global `@kind`, and return the address. The words are the count of words, the
+    count of dims, then the words of the signature, then the dims.
+    """
     return f.define(POINTER, f"getelementptr i64, ptr @kind, i64 {word_index}")
 
 
 def _get_word_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the address of the count of words of the signature, and the address of the first word."""
+    """Emit two addresses in the global `@kind`, and return both: of the count of words of the signature, and of the first word."""
     return _get_signature_address(f, 0), _get_signature_address(f, 2)
 
 
 def get_dim_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the address of the count of dims of the signature written last, and the address of the first dim."""
+    """Emit two addresses in the global `@kind`, and return both: of the count of dims of the signature written last, and of the first dim,
+    a 64-bit integer.
+    """
     return _get_signature_address(f, 1), _get_signature_address(f, 2 + MAX_SIGNATURE_WORDS)
 
 
 def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the address of the count of tensors in the signature written last, and the address of the first spec.
+    """Emit two addresses in the global `@kind_specs`, and return both: of the count of tensors in the signature written last, and of the
+    first pointer to a spec.
 
     Only the first `MAX_NOTED_SPECS` specs are listed, though all tensors are counted. The tensors own the specs.
     """
@@ -85,18 +90,18 @@ def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
 
 
 def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, keyword_names: Value, tape_mask: Value) -> Value:
-    """Emit the writing of the signature of a call of `name`, and of the dims of the call's tensors. Return whether both were written: some
-    calls have no signature.
+    """Emit a call of `sign_call`: write the signature of a call of `name`, and the dims of the call's tensors, to the global `@kind`.
+    Return an `i1`: whether both were written, as some calls have no signature.
 
     `arguments` is the address of all `count` arguments, of which the last have the keywords in the tuple `keyword_names`, or null. Bit k of
-    `tape_mask` is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
+    `tape_mask`, an `i64`, is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
     """
     return f.call("sign_call", I1, [name, arguments, count, keyword_names, tape_mask])
 
 
 def find_signature_entry(f: FunctionBuilder) -> Value:
-    """Emit the lookup of the signature written last among the known signatures. Return its `size_generic.SignatureTemplates`, borrowed. On
-    a miss the emitted function returns null or 0.
+    """Emit the lookup of the signature written last among the known signatures. Return its `size_generic.SignatureTemplates`, borrowed. The
+    emitted function returns null or 0 if the signature is unknown.
     """
     entry = f.call("find_signature_entry", POINTER, [])
     f.decline_if(f.is_null(entry))
@@ -147,16 +152,16 @@ def _emit_find_signature_entry(f: FunctionBuilder) -> None:
 
 
 def _get_recent_addresses(f: FunctionBuilder, k: Value) -> list[Value]:
-    """Return the addresses of the two pointers of entry `k` in the cache of recent signatures: the signature as bytes, and the
-    `SignatureTemplates`.
+    """Emit the addresses of the two pointers of entry `k` in the cache of recent signatures, and return both in a list: of the signature as
+    bytes, and of the `SignatureTemplates`.
     """
     key_address = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(k * 2, POINTER)
     return [key_address, key_address.at(1, POINTER)]
 
 
 def _emit_clear_signatures(f: FunctionBuilder) -> None:
-    """Emit `clear_signatures()`: empty the cache of recent signatures, and return None. Python calls it after clearing the table of
-    signatures.
+    """Emit `clear_signatures()`, called from Python after clearing the table of signatures: empty the cache of recent signatures, and
+    return None.
     """
 
     def clear_entry(k: Value) -> None:
@@ -180,7 +185,7 @@ def signature_to_bytes(f: FunctionBuilder) -> Value:
 
 
 def _add_word(f: FunctionBuilder, word: Value | int) -> None:
-    """Emit the append of `word` to the signature.
+    """Emit the append of `word` to the signature written now (global `@kind`). Return None.
 
     A word beyond `MAX_SIGNATURE_WORDS` is counted, but not stored: the final count shows the overflow.
     """
@@ -196,8 +201,8 @@ def _add_object(f: FunctionBuilder, x: Value) -> None:
 
 
 def _emit_add_dim(f: FunctionBuilder) -> None:
-    """Emit `add_dim(number, may_add)`: return the reference to a number: 0 or 1 for these numbers, or k + 2 for entry k of the list of
-    dims.
+    """Emit `add_dim(number, may_add)`: return the reference to a number in the list of dims of the signature: 0 or 1 for these numbers, or
+    k + 2 for entry k of the list.
 
     A missing number is appended to the list if `may_add` is true and the list has room; otherwise the result is -1.
     """
@@ -217,8 +222,8 @@ def _emit_add_dim(f: FunctionBuilder) -> None:
 
 
 def _add_dim(f: FunctionBuilder, number: Value) -> Value:
-    """Emit the reference to `number`, a Python integer, in the list of dims of the signature. Return the reference (see `add_dim`). A
-    missing integer is appended.
+    """Emit the reference to `number`, a Python integer, in the list of dims of the signature. Return the reference, an `i64` (see
+    `add_dim`). A missing integer is appended.
 
     The emitted function returns null or 0 if the list is full.
     """
@@ -242,7 +247,9 @@ def _add_axes(f: FunctionBuilder, *tuples: Value) -> None:
 
 
 def _add_tensor(f: FunctionBuilder, x: Value) -> None:
-    """Emit the append of the tensor `x` by `add_view`. The emitted function returns null or 0 if that fails."""
+    """Emit the append of the tensor `x` to the signature by `add_view`. Return None. The emitted function returns null or 0
+    if that fails.
+    """
     f.require(f.call("add_view", I1, [f.get_slot(x, "Tensor.spec"), f.get_slot(x, "Tensor.storage")]))
 
 
@@ -250,7 +257,8 @@ def _emit_add_view(f: FunctionBuilder) -> None:
     """Emit `add_view(spec, storage)`: append a view of a storage to the signature: dtype, shape and strides of `spec`. Also list the spec
     (`get_spec_addresses`). Return true.
 
-    Return false where `spec` is null or has no strides, the storage has no node, or the node has another dtype.
+    Return false, so that no signature exists, where `spec` is null or has no strides or too many axes, the list of dims is full, the
+    storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
     f.decline_if(f.is_null(spec))
@@ -268,7 +276,8 @@ def _emit_add_view(f: FunctionBuilder) -> None:
 
 
 def _emit_add_integer(f: FunctionBuilder) -> None:
-    """Emit `add_integer(x)`: append an integer argument to the signature. Return true, or false if the integer does not fit into 64 bits.
+    """Emit `add_integer(x)`: append an integer argument to the signature. Return true, or false, so that no signature exists, if the
+    integer does not fit into 64 bits.
 
     A reference is appended if the list of dims has the integer, or if the integer is `MIN_REFERENCED_INTEGER` or more and there is room.
     Otherwise the value is appended, as the integer may be an axis or a repeat count.
@@ -283,8 +292,8 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
 
 
 def _emit_add_argument(f: FunctionBuilder) -> None:
-    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Return true, or false for types without a
-    place in a signature.
+    """Emit `add_argument(x)`: append an argument of any type to the signature; a tensor adds only its tag. Return true, or false, so that
+    no signature exists, for types without a place in a signature.
     """
     (x,) = f.arguments
     kind = f.type_of(x)
@@ -328,8 +337,8 @@ def _emit_add_argument(f: FunctionBuilder) -> None:
 
 
 def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> None:
-    """Emit the start of a new signature, for a callee `name` with `count` arguments. Words, dims and specs of the last signature are
-    dropped.
+    """Emit the start of a new signature, for a callee `name` with `count` arguments: the first two words. Words, dims and specs of the last
+    signature are dropped. `name` is any object that stands for the callee.
     """
     for count_address in (_get_word_addresses(f)[0], get_dim_addresses(f)[0], get_spec_addresses(f)[0]):
         count_address.store(f.i64(0))
@@ -373,10 +382,11 @@ def _emit_sign_call(f: FunctionBuilder) -> None:
 
 
 def _emit_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `sign_graph(frames)`: write the signature of the graph visited last (by `build_graph_key`), and return whether the graph
-    has one.
+    """Emit `sign_graph(frames)`: write the signature of the graph visited last (by `build_graph_key`), and return whether the graph has
+    one.
 
-    The signature begins with the address of `frames`, the table for the launch record of the graph.
+    The signature begins with the address of `frames`, the dictionary that will hold the launch record of the graph. The result is false if
+    a layout has no place in a signature, or for more than `MAX_SIGNATURE_WORDS` words.
     """
     (frames,) = f.arguments
     _begin_signature(f, frames, load_walk_word(f, NODE_COUNT))
@@ -395,7 +405,7 @@ def _emit_sign_graph(f: FunctionBuilder) -> None:
 
 
 def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
-    """Emit the append of the pending node `node` with the recipe `recipe` to the signature.
+    """Emit the append of the pending node `node` with the recipe `recipe` to the signature. Return None.
 
     The words are the operation, whether the node is stored, each source with dtype and layout, and the target layout. The emitted function
     returns null or 0 for layouts without a place in a signature.
@@ -475,11 +485,11 @@ def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
 
 
 def _emit_get_graph_signature(f: FunctionBuilder) -> None:
-    """Emit `get_graph_signature(frames, root)`: return a new tuple for the graph of `root`: the key, the signature as bytes, and the tuple
-    of dims.
+    """Emit `get_graph_signature(frames, root)`: return a new tuple for the graph of the pending node `root`: the cache key and the
+    signature, both as bytes, and the tuple of dims.
 
-    `frames` is the table for the launch record of the graph. Return null if the fast path cannot run the graph, or if the graph has no
-    signature.
+    `frames` is the dictionary that will hold the launch record of the graph. Return null if the fast path cannot run the graph, if the
+    graph has no signature, or if memory runs out.
     """
     frames, root = f.arguments
     key = f.require_new(f.call("build_graph_key", POINTER, [root]))
@@ -497,10 +507,11 @@ def _emit_python_sign_graph(f: FunctionBuilder) -> None:
 
 
 def _new_dims_tuple(f: FunctionBuilder) -> Value:
-    """Emit the creation of a tuple of the dims of the signature written last, as Python integers. Return the tuple, which is held.
+    """Emit the creation of a tuple of the dims of the signature written last, as Python integers. Return the tuple, which is held (see
+    `FunctionBuilder.hold_owned`).
 
-    The dims are copied to a local array first: allocation may start the collector, which may run Python code that writes another
-    signature. The emitted function returns null or 0 if memory runs out.
+    The dims are copied to a local array first: allocation may start the collector, which may run Python code that writes another signature.
+    The emitted function returns null or 0 if memory runs out.
     """
     count_address, numbers = get_dim_addresses(f)
     count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
@@ -509,7 +520,9 @@ def _new_dims_tuple(f: FunctionBuilder) -> Value:
 
 
 def _add_shape(f: FunctionBuilder, shape: Value) -> None:
-    """Emit the append of a shape to the signature: the number of axes, and the reference to each size."""
+    """Emit the append of a shape, a tuple, to the signature: a word for the number of axes, and a word for the reference to each size. The
+    emitted function returns null or 0 if the list of dims is full.
+    """
     _add_word(f, f.load_word(shape, SIZE_OFFSET))
     f.for_range(f.load_word(shape, SIZE_OFFSET), lambda k: _add_word(f, _add_dim(f, f.tuple_item(shape, k))))
 

@@ -59,7 +59,7 @@ def _emit_replay_join(f: FunctionBuilder) -> None:
 
 def _emit_build_join_key(f: FunctionBuilder) -> None:
     """Emit `build_join_key(pieces, further_args, count)`: return the key of a call, a new tuple: the keys (`build_key`) of the `count`
-    further arguments at `further_args`, then the specs of the tensors in the tuple `pieces`.
+    further arguments at the address `further_args`, then the specs of the tensors in the tuple `pieces`.
 
     Return null if an argument has no key, or an item of `pieces` is no tensor.
     """
@@ -85,10 +85,11 @@ def _emit_build_join_key(f: FunctionBuilder) -> None:
 
 
 def _emit_join(f: FunctionBuilder) -> None:
-    """Emit `join_tensors(op, pieces, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for
-    `op` or by a size-generic template; null to decline.
+    """Emit `join_tensors(op, pieces, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for the
+    function name `op` or by a size-generic template; null to decline.
 
-    `pieces` is a list, a tuple or one tensor. `further_args` is the address of the `count` further arguments, keyword values and keywords.
+    `pieces` is a list or tuple of at most `MAX_JOINED_TENSORS` tensors, or one tensor. `further_args` is the address of the `count` further
+    arguments, keyword values and keywords.
     """
     op, operands, further_args, count = f.arguments
 
@@ -149,10 +150,10 @@ def _emit_join(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_join(f: FunctionBuilder) -> None:
     """Emit `instantiate_join(spec, slot, op, key, pieces, further_args, count)`: make the template of a call by a size-generic template,
-    and record it in the table at `slot` of `spec`, under `op` and `key`.
+    and record it in the table at byte `slot` of `spec`, under `op` and `key`.
 
     Return the template, borrowed from the table; null without a size-generic template, or for more than `MAX_JOIN_ARGUMENTS` operands and
-    arguments.
+    arguments. The further arguments are those of `join_tensors`.
     """
     *cache_entry, pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)

@@ -47,7 +47,7 @@ def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
 
 def _emit_is_copyable(f: FunctionBuilder) -> None:
     """Emit `is_copyable(storage)`: return whether the content of a storage is in memory or a known scalar, and no tape has to record the
-    copy.
+    copy. It is false also for a storage of another class.
     """
     (storage,) = f.arguments
     f.return_if(is_known_scalar(f, storage), lambda: f.constant(I1, True))
@@ -121,6 +121,7 @@ def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
 
 def _copy_tensor(f: FunctionBuilder, x: Value, to: Value, width: Value, itemsize: Value, rows: Value, stride: Value) -> None:
     """Emit the copy of the contiguous tensor `x` to the address `to`: `rows` rows of `width` bytes, which are `stride` bytes apart at `to`.
+    Return None.
 
     `itemsize` is the size of an element in bytes. A known scalar is stored as one element. The emitted function returns null or 0 unless
     `x` is in memory or a known scalar (`is_copyable`).

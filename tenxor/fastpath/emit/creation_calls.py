@@ -75,7 +75,8 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_keyword_creation(f: FunctionBuilder) -> None:
-    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `create_tensor` for a call with keywords.
+    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `create_tensor` for a call with keywords,
+    which may be null.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
     """
@@ -87,9 +88,9 @@ def _emit_create(f: FunctionBuilder) -> None:
     """Emit `create_tensor(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function
     `name`; null to decline.
 
-    The template is recorded in the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
-    arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it is
-    large, because all of its memory may never be needed.
+    The template is taken from the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
+    arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it has
+    more than `MAX_SMALL_BLOCK_BYTES` bytes, because all of its memory may never be needed.
     """
     args, count, names, name, table = f.arguments
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -142,9 +143,10 @@ def _emit_python_new_blank(f: FunctionBuilder) -> None:
 
 
 def _emit_new_blank(f: FunctionBuilder) -> None:
-    """Emit `new_blank(recipe, spec)`: return a new tensor of the spec `spec` in new, uninitialized memory; null to decline.
+    """Emit `new_blank(recipe, spec)`: return a new tensor of the spec `spec` in new, uninitialized memory of any size; null if memory is
+    short.
 
-    `recipe` is the recipe of data for this memory, of any size.
+    `recipe` is the recipe of data in memory, with the size of this memory. The references to both are not taken over.
     """
     recipe, spec = f.arguments
     node = new_node_in_memory(f, recipe, f.require_new(f.call("allocate_result", POINTER, [recipe])))
@@ -195,8 +197,9 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
-    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a tensor of a list of `count` numbers, or of `rows` such lists if
-    `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length.
+    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a new tensor of a list of `count` numbers, or of `rows` such lists if
+    `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length. `table` is the cache
+    of `tensor_from_list`.
     """
     numbers, table, rows, count, kind = f.arguments
     key = f.box_integer((((rows << 31) | count) << 2) | kind)
@@ -214,7 +217,7 @@ def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
 
 def _emit_load_element(f: FunctionBuilder) -> None:
     """Emit `load_element(item)`: return the known number of a 0-d tensor of float64, int64 or bool, or any other object itself; null for
-    other tensors, and while a call is recorded. The reference is borrowed, and no Python runs.
+    other tensors, and while a call is recorded. The reference is borrowed, and no Python code runs.
     """
     (item,) = f.arguments
     f.return_if(~f.has_type(item, "Tensor"), lambda: item)
@@ -227,8 +230,8 @@ def _emit_load_element(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
-    """Emit `tensor_from_numpy(array, table)`: return a new tensor with a copy of the elements of a small, C-contiguous, writable array.
-    Return null for other arrays.
+    """Emit `tensor_from_numpy(array, table)`: return a new tensor with a copy of the elements of a C-contiguous, writable array of at most
+    `MAX_SMALL_BLOCK_BYTES` bytes. Return null for other arrays, and for a dtype without a counterpart.
 
     The dictionary `table` caches recipe and spec by shape and dtype.
     """

@@ -34,7 +34,8 @@ CONVERTED_LANES = 8  # of the vectors in which floats are converted
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `run_program`.
 
-    The functions emitted include `call_loop`, `call_loop_on_scratch`, `call_widened`, `widen` and `narrow`.
+    The functions emitted include `call_loop`, `call_loop_on_scratch`, `call_widened`, `widen` and `narrow`. `objects` is the table of the
+    objects that the code refers to.
     """
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_on_scratch", [*program_parameters, ("apart", POINTER)], I1))
@@ -75,7 +76,9 @@ def load_operand_extent(f: FunctionBuilder, byte_offsets: Sequence[int]) -> list
 
 
 def get_result_address(f: FunctionBuilder, results: Value, result_index: int | Value) -> Value:
-    """Return the address of the data of tensor `result_index` in the tuple `results` of result tensors, at the beginning of its memory."""
+    """Emit the address of the data of tensor `result_index` in the tuple `results` of result tensors in memory. Return the address, at the
+    beginning of the memory of the tensor; its offset is not added.
+    """
     node = f.get_slot(f.get_slot(f.tuple_item(results, result_index), "Tensor.storage"), "Storage.node")
     return load_data_address(f, f.get_slot(node, "Node.buffer"))
 
@@ -85,12 +88,13 @@ def collect_operands(
 ) -> tuple[Value, Value]:
     """Emit the collection of the operands of a call: `x`, and the tensors among the `argument_count` arguments at `args`.
 
-    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and the address of the array of their byte offsets.
-    The nodes are computed. `tensors` is the number of tensors.
+    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_owned`), and the address of the array of their byte offsets. The
+    nodes are computed. `tensors` is the number of tensors, with `x`.
 
     `number` is a dtype at run time, or Python's None; without `number`, there is no dtype either. With a dtype, the only number among the
     arguments is stored in that dtype. The address of the number then stands last in the array, with None for its node. The emitted function
-    returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node.
+    returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node. The same for a number
+    that `_store_scalar` does not store.
     """
     f.require(tensors < MAX_HELD_OPERANDS)
     is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")
@@ -127,9 +131,10 @@ def collect_operands(
 
 
 def _store_scalar(f: FunctionBuilder, argument: Value, dtype: Value, address: Value) -> None:
-    """Emit the store of `argument`, a Python float or integer, at `address`, in the dtype `dtype`: float64, float32 or int64.
+    """Emit the store of `argument`, a Python float or integer, at `address`, in the dtype `dtype`: float64, float32 or int64. Return None.
 
-    The emitted function returns null or 0 for an integer that might be rounded or does not fit, and for a float with int64.
+    The emitted function returns null or 0 for an integer that might be rounded or does not fit, and for a float with int64. Floats are
+    rounded to float32.
     """
 
     def store_float() -> None:
@@ -166,11 +171,11 @@ def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
 
 
 def _emit_run_program(f: FunctionBuilder) -> None:
-    """Emit `run_program(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed by the program of
-    its `DirectCallTemplate`, as a new reference.
+    """Emit `run_program(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed at once by the program
+    of its `DirectCallTemplate`, as a new reference.
 
-    `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null where the program
-    fails.
+    `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null to decline: where
+    the program fails or `collect_operands` declines.
     """
     x, args, argument_count, tensors, template = f.arguments
     program = f.address_at(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET)
@@ -216,9 +221,10 @@ def _emit_call_loop(f: FunctionBuilder) -> None:
 
 def _emit_call_widened(f: FunctionBuilder) -> None:
     """Emit `call_widened(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return
-    true, or false on a failure.
+    true, or false on a failure, as `call_loop_on_scratch`.
 
-    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into `result_tensors`.
+    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into `result_tensors`, a
+    tuple.
     """
     program, nodes, starts, result_tensors = f.arguments
     size, operands, results, at_program = (f.load_word(program, 8 * k) for k in range(1, 5))

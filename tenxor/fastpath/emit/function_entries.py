@@ -31,12 +31,12 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None:
-    """Emit a vectorcall entry of public functions: return the result of the code of `fast_path`, or, where that is null, of a call of the
-    function in Python.
+    """Emit a vectorcall entry of public functions, called by CPython: return the result of the code of `fast_path`, or, where that is null,
+    of a call of the function in Python.
 
     `fast_path` gets the operation or name of the function, the address of the arguments, the number of positional arguments, and the tuple
-    of keywords or null. An error other than MemoryError is raised at once. An uninitialized tensor among the arguments raises
-    AttributeError instead of the call of Python.
+    of keywords or null. A call that only adds `out=` goes to `write_into_out`. An error other than MemoryError is raised at once. An
+    uninitialized tensor among the arguments raises AttributeError instead of the call of Python.
     """
     function, args, flags, names = f.arguments
     count = flags & _ARGUMENT_COUNT_MASK
@@ -53,10 +53,11 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
 
 def _emit_write_into_out(f: FunctionBuilder) -> None:
     """Emit `write_into_out(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
-    result over this argument, and return the latter.
+    result over this argument, and return `out` as a new reference.
 
-    Return null, before anything is written, unless the result is a tensor with the dtype and the shape of `out`. `args` is the address of
-    `count` positional arguments and of values for the keywords in the tuple `names`.
+    Return null, before anything is written, unless the last keyword is `out`, `out` is a tensor, and the result is a tensor of its dtype
+    and shape. Null is also the result of an error. `args` is the address of `count` positional arguments and of values for the keywords in
+    the tuple `names`.
     """
     function, args, count, names = f.arguments
     name_count = f.load_word(names, SIZE_OFFSET)
@@ -84,8 +85,8 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
 
 
 def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
-    """Emit `new_tensor_in_memory(value)`: return the tensor `convert_value(value)`, with a node in memory for a known scalar; null without
-    one.
+    """Emit `new_tensor_in_memory(value)`: return the new tensor of `convert_value(value)`, with a node in memory in place of a known
+    scalar. Return null if `convert_value` does.
     """
     (value,) = f.arguments
     tensor = f.require_new(f.call("convert_value", POINTER, [value]))
@@ -100,9 +101,11 @@ def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
 
 
 def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the conversion of the only argument at `args` to a tensor. A tensor is returned as it is. Return null for other values.
+    """Emit the conversion of the only argument at `args` to a tensor. Return a new reference: to the argument itself if it is a tensor, or
+    to a new tensor; null for other values (`convert_value`).
 
-    `count` and `names` are as in `_apply_unary`.
+    Null is also the result for keywords or another `count` than 1: then the function in Python is called. `count` and `names` are as in
+    `_apply_unary`. The operation is not used.
     """
 
     def call() -> Value:
@@ -117,7 +120,7 @@ def _call_if_positional(f: FunctionBuilder, expected_count: int, count: Value, n
     """Emit the code of `call`, run if `count`, the number of positional arguments, is `expected_count`, and `names`, the tuple of keywords,
     is null.
 
-    Return the result, or null, so that the function in Python is called.
+    Return the result of `call`, which emits a pointer, or null in the other case, so that the function in Python is called.
     """
     is_positional = f.and_then(count.equals(expected_count), lambda: f.is_null(names))
     return f.choose(is_positional, lambda: [call()], lambda: [f.null()])[0]
@@ -134,9 +137,12 @@ def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names
 
 
 def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on the two operands at `args`. Return the result, mostly pending; null to decline.
+    """Emit the operation `op` on the two operands at `args`. Return the result, a new reference, or null to have the function in Python
+    called.
 
-    One operand must be a tensor. `count` and `names` are as in `_apply_unary`.
+    One operand must be a tensor. Null is the result for keywords or another `count` than 2, and also with an exception set. The result is
+    pending, except for an operation of `SCALAR_OPS` on two scalars, which gives a known scalar. `count` and `names` are as in
+    `_apply_unary`.
     """
 
     def call() -> Value:
@@ -149,9 +155,10 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
 
 
 def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the pending result; null to decline.
+    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the pending result, a new reference,
+    or null to have the function in Python called.
 
-    `count` and `names` are as in `_apply_unary`.
+    Null is the result for keywords or another `count` than 3, and also with an exception set. `count` and `names` are as in `_apply_unary`.
     """
     return _call_if_positional(
         f, 3, count, names, lambda: f.call("apply_operation", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.i64(2)])
@@ -159,11 +166,11 @@ def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, nam
 
 
 def _replay_call(f: FunctionBuilder, name: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`call_replay.py`). Return the result, or
-    null to decline.
+    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`replay_method`). Return the result as a
+    new reference, or null to have the function in Python called.
 
     `args` is the address of `count` positional arguments, a tensor first, then of the values for the keywords in the tuple `names`, or
-    null.
+    null. Null is the result if no call is recorded and no size-generic template fits.
     """
     call = lambda: [f.call("replay_method", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]
     return f.choose(count > 0, call, lambda: [f.null()])[0]

@@ -74,10 +74,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_compute_fused(f: FunctionBuilder) -> None:
-    """Emit `compute_fused(root)`: compute the pending node `root` with its graph by the kernels of a plan. Return true, or false to
-    decline.
+    """Emit `compute_fused(root)`: compute the pending node `root` with its graph by the kernels of a plan. Return true, or false to leave
+    the node to Python, with or without an error set.
 
-    Python makes a missing launch record. The caller owns `root`.
+    Python makes a missing launch record. The caller owns a reference to `root`. Python code may run. A node of more than `MAX_RESULT_BYTES`
+    bytes, or with enough elements to be shared among threads, is declined.
     """
     (root,) = f.arguments
     recipe = f.get_slot(root, "Node.recipe")
@@ -124,7 +125,8 @@ def _emit_has_usable_record(f: FunctionBuilder) -> None:
     """Emit `has_usable_record(root)`: return whether the pending graph of `root` has a launch record that can run now; Python makes a
     missing record.
 
-    False stands for a graph without a key or without a record, and for a record that needs workers that are not awake. An error may be set.
+    False stands for a graph without a key or with an empty record, and for a record that needs workers that are not awake. An error may be
+    set.
     """
     (root,) = f.arguments
 
@@ -142,9 +144,10 @@ def _emit_has_usable_record(f: FunctionBuilder) -> None:
 
 def request_record(f: FunctionBuilder, function_name: str, root: Value) -> None:
     """Emit a call of the Python function called `function_name` in the object table, which makes and stores the launch record of the graph
-    of `root`.
+    of the node `root`. Return None.
 
-    The function may leave the record missing. The emitted function returns null or 0 if an error is set or the call raises an error.
+    The function may leave the record missing. The emitted function returns null or 0 if an error is set before, or if the call raises an
+    error.
     """
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # memory for a record may have run out
     f.call_python(function_name, root)
@@ -152,7 +155,7 @@ def request_record(f: FunctionBuilder, function_name: str, root: Value) -> None:
 
 def _emit_find_graph_record(f: FunctionBuilder) -> None:
     """Emit `find_graph_record(frames, key)`: return the launch record of the graph visited last (by `build_graph_key`), borrowed; null if
-    no record is known.
+    no record is known, or if memory runs out.
 
     `frames` is a dictionary of records, and `key` the key of the graph. A missing record is made by a size-generic template and put into
     `frames`, if possible. No Python code runs.
@@ -171,9 +174,9 @@ def _emit_find_graph_record(f: FunctionBuilder) -> None:
 def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Value]:
     """Emit the making of a launch record for the graph visited last (by `build_graph_key`), by a size-generic template of its signature.
 
-    Return the size-generic template (`SizedRecord`), the record, which is held (see `FunctionBuilder.hold_borrowed`), and the plan with its
-    kernels. `frames` is the table for the record, which is part of the signature. The emitted function returns null or 0 without a valid
-    template.
+    Return three values: the size-generic template (`SizedRecord`), borrowed; the record, which is held (see `FunctionBuilder.hold_owned`);
+    and the plan with its kernels, borrowed. `frames` is the dictionary for the record, which is part of the signature. The emitted function
+    returns null or 0 without a valid template.
     """
     f.require(f.call("sign_graph", I1, [frames]))
     results = f.local(array(I64, MAX_RESULTS))
@@ -184,8 +187,8 @@ def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Val
 
 
 def _emit_derive_node_record(f: FunctionBuilder) -> None:
-    """Emit `derive_node_record(node)`: make and store the launch record of a node with sources in memory, by a size-generic template.
-    Return true, or false without a valid template. Python code may run at the end.
+    """Emit `derive_node_record(node)`: make and store the launch record of a pending node with sources in memory, by a size-generic
+    template. Return true, or false without a valid template. Python code may run at the end.
     """
     (node,) = f.arguments
     product = select_read_node(f, node)
@@ -285,7 +288,7 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
 
 def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first: Value | None) -> None:
     """Emit a note in `HELD_NODE_ADDRESS`: the pending node below `root` with the address `node`, an `i64`, is to be computed before the
-    graph.
+    graph. Return None.
 
     Nothing is noted if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
     than those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
@@ -296,7 +299,7 @@ def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first:
 
 
 def _mark_stored(f: FunctionBuilder, node: Value) -> None:
-    """Emit the marking of a node as stored: the next plan gives it memory of its own."""
+    """Emit the marking of the pending node `node` as stored (`Node.is_stored`): the next plan gives it memory of its own. Return None."""
     old_flag = f.get_slot(node, "Node.is_stored")
     f.set_slot(node, "Node.is_stored", f.incref(f.load_object("True")))
     f.decref(old_flag)
@@ -358,14 +361,15 @@ def _emit_run_kernel(f: FunctionBuilder) -> None:
 
 
 def _load_thread_field(f: FunctionBuilder, word_index: int) -> Value:
-    """Emit a load of a field of `thread_count.worker_handle`, the description of the worker threads; `word_index` is the index of its
-    64-bit word.
+    """Emit a load of a field of `thread_count.worker_handle`, the description of the worker threads. Return the field, an `i64`;
+    `word_index` is the index of its 64-bit word.
     """
     return f.define(POINTER, "load ptr, ptr @meeting").at(word_index, I64).load(I64)
 
 
 def require_workers(f: FunctionBuilder, record: Value) -> None:
-    """Emit an early exit, returning null or 0, if a launch record has a kernel for several threads and the workers are not awake.
+    """Emit an early exit, returning null or 0, if a launch record has a kernel for several threads and the workers are not awake. Return
+    None.
 
     `record` is the address of the integers of the record. The fallback in Python wakes the workers.
     """
@@ -385,7 +389,8 @@ def _are_workers_awake(f: FunctionBuilder) -> Value:
 def _allocate_block(f: FunctionBuilder, nbytes: Value) -> Value:
     """Emit the allocation of a block of `nbytes` bytes, listed to be released when the graph is computed.
 
-    Return the address of the data as an `i64`. The emitted function returns null or 0 if memory runs out.
+    Return the address of the data as an `i64`. The emitted function returns null or 0 if memory runs out, or for more than `MAX_BLOCKS`
+    blocks.
     """
     f.require(load_walk_word(f, BLOCK_COUNT) < MAX_BLOCKS)
     block = f.call("allocate_block", POINTER, [nbytes])

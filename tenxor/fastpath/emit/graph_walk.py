@@ -101,20 +101,22 @@ def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
 
 
 def get_table_address(f: FunctionBuilder, name: str, byte_offset: int = 0) -> Value:
-    """Return the address of byte `byte_offset` of the table `name`, one of `_TABLE_LENGTHS`. The walk through a graph keeps its results
-    there.
+    """Emit the address of byte `byte_offset` of the global table `name`, one of `_TABLE_LENGTHS`, and return the address. The walk through
+    a graph keeps its results in these tables.
     """
     return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 {byte_offset}")
 
 
 def load_walk_word(f: FunctionBuilder, word_offset: int) -> Value:
-    """Emit a load of the word at byte `word_offset` of `@walked`: a count or an address noted by the walk, such as `NODE_COUNT`."""
+    """Emit a load of the word at byte `word_offset` of the global `@walked`: a count or an address noted by the walk, such as `NODE_COUNT`.
+    Return the word, an `i64`.
+    """
     return get_table_address(f, "walked", word_offset).load(I64)
 
 
 def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Value, max_length: Value | None = None) -> Value:
-    """Emit the append of the word `value` to the table `name`. Return the index of the word. `length_offset` is the byte offset of the
-    length in `@walked`.
+    """Emit the append of the word `value` to the global table `name`. Return the index of the word, an `i64`. `length_offset` is the byte
+    offset of the table's length in `@walked`.
 
     The emitted function returns null or 0 if the table has `max_length` words already (None: its full size).
     """
@@ -181,17 +183,20 @@ def _emit_find_slot(f: FunctionBuilder) -> None:
 
 
 def is_visited(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether the node `x` was visited since the last call of `begin_walk`."""
+    """Emit a test whether the object `x`, mostly a node, was visited since the last call of `begin_walk`. Return the result, an `i1`."""
     return f.call("find_slot", POINTER, [x]).load(I64).equals(load_walk_word(f, WALK_NUMBER))
 
 
 def load_node_number(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a load of the number of the node `x`, which was visited since the last call of `begin_walk`."""
+    """Emit a load of the number of the node `x`, which must have been visited since the last call of `begin_walk`. Return the number, an
+    `i64`.
+    """
     return f.call("find_slot", POINTER, [x]).at(2, I64).load(I64)
 
 
 def mark_visited(f: FunctionBuilder, x: Value, number: Value) -> None:
-    """Emit the marking of the node `x` as visited, with the number `number`, an `i64`.
+    """Emit the marking of the object `x`, mostly a node, as visited, with the number `number`, an `i64`. `x` must not be marked yet. Return
+    None.
 
     The emitted function returns null or 0 if the walk has visited as many nodes as it may.
     """
@@ -211,7 +216,9 @@ def key_to_bytes(f: FunctionBuilder) -> Value:
 
 
 def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
-    """Emit the marking of `node` as visited, with the next number. `address` is the address of the node's data, or 0 for a pending node."""
+    """Emit the marking of `node` as visited, with the next number. Return None. `address` is the address of the node's data, or 0 for a
+    pending node. The emitted function returns null or 0 where `mark_visited` does.
+    """
     number = load_walk_word(f, NODE_COUNT)
     mark_visited(f, node, number)
     get_table_address(f, "addresses").at(number, I64).store(address)
@@ -219,8 +226,8 @@ def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
 
 
 def _emit_find_place(f: FunctionBuilder) -> None:
-    """Emit `find_place(number, offset)`: return the index of the entry in `places` for a read of the node with the number `number`, in
-    memory, at `offset` in elements. The first call adds the entry.
+    """Emit `find_place(number, offset)`: return the index of the entry in the table `places` for a read of the node with the number
+    `number`, in memory, at `offset` in elements. The first call for this pair adds the entry.
     """
     number, offset = f.arguments
     first_entry = get_table_address(f, "first_place").at(number, I64)
@@ -247,7 +254,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
     tables. Return true.
 
     `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: the graph is too large or too deep, or has
-    traced or unfinished nodes.
+    traced or unfinished nodes. The tables are then incomplete.
     """
     node, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -306,8 +313,8 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
 
 
 def _emit_build_graph_key(f: FunctionBuilder) -> None:
-    """Emit `build_graph_key(root)`: visit the graph of `root`, and return its cache key, a new bytes object; null if the fast path cannot
-    run the graph (`visit_node`).
+    """Emit `build_graph_key(root)`: visit the graph of the pending node `root`, and return its cache key, a new bytes object; null if the
+    fast path cannot run the graph (`visit_node`), or if memory runs out.
     """
     (root,) = f.arguments
     f.call("begin_walk", VOID, [f.i64(MAX_NODES)])
@@ -316,7 +323,9 @@ def _emit_build_graph_key(f: FunctionBuilder) -> None:
 
 
 def _emit_python_capture(f: FunctionBuilder) -> None:
-    """Emit `python_capture`, the entry for Python of `capture_graph`: it takes the roots as arguments, and returns None for null."""
+    """Emit `python_capture(*roots)`, the entry for Python of `capture_graph`: it takes the root nodes as arguments, and returns None for
+    null.
+    """
     _, roots, root_count = f.arguments
     f.return_or_none(f.call("capture_graph", POINTER, [roots, root_count]))
 
@@ -356,6 +365,8 @@ def _emit_capture_graph(f: FunctionBuilder) -> None:
 
 
 def _append_item(f: FunctionBuilder, items: Value, item: Value) -> None:
-    """Emit the append of `item` to the list `items`. The held reference to the item is consumed."""
+    """Emit the append of `item` to the list `items`. Return None. The held reference to the item is consumed. The emitted function returns
+    null or 0 if memory runs out.
+    """
     f.append_to_list(items, item)
     f.release_held(item)

@@ -18,7 +18,7 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `check_indices_DTYPE`) and replay a gather
-    (`gather_elements`).
+    (`gather_elements`). `objects` is the table of the objects that the code refers to.
     """
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
@@ -32,7 +32,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `<dtype>_fit(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
+    """Emit `check_indices_DTYPE(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
 
     `start` is the address of the first index, and `stride` the step between two indices, in bytes. Negative indices count from the end.
     `kind` is the LLVM type of the indices. `extend`, "zext" or "sext", is the instruction to extend them to 64 bits.
@@ -49,7 +49,8 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_check_index_tensor(f: FunctionBuilder) -> None:
-    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range.
+    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range. False also stands for an
+    unknown dtype number.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
     without a check for a pending tensor, whose indices the gather checks, and for an element count of 0.
@@ -68,8 +69,8 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
 def _emit_gather(f: FunctionBuilder) -> None:
     """Emit `gather_elements(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
 
-    `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null
-    without a template, without an index tensor among the items, or if an index is out of range.
+    `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null, to
+    decline, without a template, without an index tensor among the items, or if an index is out of range.
     """
     x, indexers, count = f.arguments
     template = f.require_new(f.call("find_call_template", POINTER, [x, indexers, count, f.null(), f.load_object("'__getitem__'")]))

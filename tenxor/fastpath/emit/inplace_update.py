@@ -41,11 +41,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_update_part(f: FunctionBuilder) -> None:
     """Emit `update_part(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
-    success.
+    whether it was written.
 
     `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
     (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`can_stay_pending`). After false without
-    an error, the caller may write in another way.
+    an error, nothing is written, and the caller may write in another way.
     """
     x, operand, storage, spec, offset, result = f.arguments
     compute_storage(f, storage)
@@ -74,8 +74,8 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
     """Emit `find_update_recipe(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new
     reference.
 
-    The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code stores it. The function
-    returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
+    The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code (`learn_update`) stores
+    it. The function returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
     """
     x, storage, spec, result = f.arguments
     result_storage = f.get_slot(result, "Tensor.storage")
@@ -138,10 +138,10 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
 
 
 def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
-    """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of `old_node`.
+    """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of the node `old_node`.
 
-    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if
-    the recipe cannot be made.
+    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if the
+    recipe cannot be made.
     """
     size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
     numbers, constant_one = new_dims(f), f.i64(1)
@@ -158,7 +158,7 @@ def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: 
 
 def _emit_run_update(f: FunctionBuilder) -> None:
     """Emit `run_update(recipe, storage, spec, offset, result, may_ask)`: write `result`, pending, over a part of `storage` by one kernel;
-    return success.
+    return whether it was written.
 
     `recipe` is the recipe of the update. The part is given by `spec` and `offset`, in elements. The storage must be in memory, and only
     `result` may read the storage's node, once and at `offset`. Neither may have a tape node. Otherwise the function returns false. If the
@@ -192,11 +192,12 @@ def _emit_run_update(f: FunctionBuilder) -> None:
 
 
 def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *held: Value) -> Value:
-    """Emit the launch of the update `node` in `buffer`, the overwritten buffer. On success, the emitted function returns true.
+    """Emit the launch of the update `node` in `buffer`, the overwritten buffer. On success, the emitted function releases the held
+    references `held`, and returns true.
 
-    Before, the emitted function releases the held references `held`. It declines without a launch if `buffer` has another reference or is
-    read-only, or if another thread holds the lock of the runtime. After a launch without success, the emitted code goes on. Return the
-    status of the launch, for example `NO_RECORD` (`run_graph`).
+    The emitted function returns false without a launch if `buffer` has another reference or is read-only, or if another thread holds the
+    lock of the runtime. After a launch without success, the emitted code goes on, and `held` stay held. Return the status of the launch,
+    for example `NO_RECORD` (`run_graph`).
     """
     f.require(f.has_one_reference(buffer))
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
@@ -217,7 +218,9 @@ def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *hel
 
 
 def _has_single_read(f: FunctionBuilder, value: Value, old_node: Value, offset: Value) -> Value:
-    """Emit a test whether the node `value` reads `old_node` exactly once, and at `offset`, in elements."""
+    """Emit a test whether the pending node `value` reads `old_node` exactly once, and at `offset`, in elements. Return the
+    result, an `i1`.
+    """
     sources, offsets = f.get_slot(value, "Node.sources"), f.get_slot(value, "Node.offsets")
 
     def count_read(k: Value, read_count: Value) -> Value:
@@ -264,7 +267,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_find_aliases(f: FunctionBuilder) -> None:
-    """Emit `find_aliases(node, old_node)`: return a bit mask: bit k is set if source k of the pending `node` shares the buffer of
+    """Emit `find_aliases(node, old_node)`: return a bit mask, an `i64`: bit k is set if source k of the pending `node` shares the buffer of
     `old_node`.
     """
     node, old_node = f.arguments

@@ -34,8 +34,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_launch(f: FunctionBuilder) -> None:
-    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`. The result goes into the buffer
-    `out`.
+    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`, a bytes object. The result goes into
+    the buffer `out`.
 
     The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
     Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.
@@ -57,9 +57,9 @@ def _emit_launch(f: FunctionBuilder) -> None:
 
 
 def _emit_count_elements(f: FunctionBuilder) -> None:
-    """Emit `count_elements(recipe, view_index)`: return an element count of a recipe of the fast path, made with packed specs.
+    """Emit `count_elements(recipe, view_index)`: return an element count of a recipe of the fast path, as an `i64`.
 
-    Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it.
+    Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it (`Recipe.packed_specs`).
     """
     recipe, view_index = f.arguments
     load_view_size = lambda: [f.get_slot(load_operand_spec(f, recipe, view_index - 1), "Spec.size")]
@@ -67,10 +67,10 @@ def _emit_count_elements(f: FunctionBuilder) -> None:
 
 
 def _evaluate_argument(f: FunctionBuilder, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
-    """Emit the evaluation of a kernel argument, a 64-bit word: an address, a scalar, a size or a literal.
+    """Emit the evaluation of a kernel argument: an address, a scalar, a size or a literal. Return the argument as a 64-bit word.
 
     `row` is the address of the argument in the launch record. `sources`, `offsets`, `recipe` (for sizes) and `out` are arguments of
-    `launch`. The emitted function declines if the argument is the memory of a pending source.
+    `launch`. The emitted function returns null or 0 if the argument is the memory of a pending source.
     """
     kind, extra = row.load(I64), f.load_word(row, 32)
 
@@ -100,7 +100,7 @@ def _evaluate_argument(f: FunctionBuilder, row: Value, recipe: Value, sources: V
 
 
 def convert_scalar(f: FunctionBuilder, kind: Value, value: Value) -> Value:
-    """Emit the conversion of `value`, a Python number, to the 64-bit word of a kernel argument of `kind`.
+    """Emit the conversion of `value`, a Python number, to a kernel argument of `kind`. Return the argument as a 64-bit word.
 
     The kinds are `FLOAT` and `IMAGINARY` (the bits of the real or the imaginary part as a float64), `SIGNED` and `UNSIGNED`. An integer
     must fit into 64 bits.
@@ -141,8 +141,8 @@ def emit_without_gil(f: FunctionBuilder, emit_body: Callable[[], object]) -> lis
 
 
 def emit_kernel_call(f: FunctionBuilder, instruction: str, releases_gil: Value) -> None:
-    """Emit the call of a kernel. `instruction` is the text of the LLVM instruction. The GIL is released during the call if `releases_gil`
-    holds.
+    """Emit the call of a kernel. `instruction` is the text of the LLVM instruction, a call without a result. The GIL is released during the
+    call if the `i1` `releases_gil` holds.
     """
 
     def emit_call() -> list[Value]:

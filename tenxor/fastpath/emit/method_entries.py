@@ -64,21 +64,25 @@ _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
 
 
 def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a unary operation; `op` is the operation's name."""
+    """Return the emitter of the fast path of a unary operation; `op` is the operation's name. The emitter returns the result as
+    `_find_emitter` says.
+    """
     return lambda f: f.call("apply_unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
 
 
 def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a binary operator; `op` is the operation's name. If `comes_last`, the tensor is the second
-    operand, as in `__radd__`.
+    operand, as in `__radd__`. The emitter returns the result as `_find_emitter` says.
     """
     return lambda f: _apply_binary(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
 
 def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: Value) -> Value:
-    """Emit a binary operation on the tensor `x` and `y`, a tensor or a number. With `comes_last`, `y` is the first operand.
+    """Emit the operation named `op` on the tensor `x` and `y`, a tensor or a number. If the `i1` `comes_last` holds, `y` is the first
+    operand.
 
-    Return the result, or null to leave the call to the fallback.
+    Return the result, a new reference, or null to leave the call to the fallback. Known scalars give a known scalar; otherwise the result
+    is mostly pending.
     """
     point = compute_known_scalars(f, op, x, y, comes_last)
     emit_binary = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
@@ -101,7 +105,9 @@ def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of an in-place operator; `op` is the operation's name."""
+    """Return the emitter of the fast path of an in-place operator, such as `+=`; `op` is the operation's name. The emitter returns the
+    tensor itself, or null for the fallback.
+    """
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, y = f.arguments[:2]
@@ -113,13 +119,15 @@ def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_forwarding(function: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor."""
+    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor. The
+    emitter returns the result of the call, which is null for the fallback.
+    """
     return lambda f: f.call(function, POINTER, f.arguments[:1])
 
 
 def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of the method `name`: the replay of a recorded call. `kind` is the method's calling
-    convention.
+    """Return the emitter of the fast path of the method `name`: the replay of a recorded call by `replay_method`. `kind` is the method's
+    calling convention. The emitter returns the result, or null for the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -137,9 +145,9 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
 
 def _emit_power(f: FunctionBuilder) -> Value:
     """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans, and an exponent other than a Python number the
-    operation `pow`; otherwise a recorded call is replayed.
+    operation `pow`. In other cases, and where these decline, a recorded call is replayed.
 
-    Return the result, or null to leave the call to the fallback.
+    Return the result, a new reference, or null to leave the call to the fallback.
     """
     x, y = f.arguments
     is_square = f.and_then(
@@ -188,9 +196,10 @@ def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -> list[Value]:
-    """Emit a copy of the first argument, a tensor, with the same node. If no copy can be made so, the code of `replay_call` runs.
+    """Emit a copy of the first argument, a tensor, with the same node (`share_copy`). If that declines without an error, the code of
+    `replay_call` runs, which gives a list with a result.
 
-    Return the result, or null, in a list.
+    Return the result, a new reference, or null for the fallback, in a list of one item.
     """
     copy = f.call("share_copy", POINTER, f.arguments[:1])
     declined = f.and_then(f.is_null(copy), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -200,8 +209,8 @@ def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -
 def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of an attribute of a tensor, computed by `find` from the slot `name`.
 
-    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the attribute is left to the
-    fallback.
+    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the emitter's result is
+    null, which leaves the attribute to the fallback.
     """
 
     def emit_read(f: FunctionBuilder) -> Value:
@@ -214,7 +223,7 @@ def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) 
 def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`.
 
-    Calls with another number of arguments are left to the fallback.
+    The emitter returns the result of the call. It is null, for the fallback, with another number of arguments.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -226,7 +235,9 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _emit_item(f: FunctionBuilder) -> Value:
-    """Emit `item(*index)`: the only element, or the element at given coordinates. Return a Python number, or null for the fallback."""
+    """Emit the fast path of `item(*index)`: the only element, or the element at given coordinates. Return a Python number, a new reference,
+    or null for the fallback.
+    """
     x, args, count = f.arguments
 
     def read_element() -> list[Value]:
@@ -239,9 +250,10 @@ def _emit_item(f: FunctionBuilder) -> Value:
 
 
 def _emit_index_add(f: FunctionBuilder) -> Value:
-    """Emit `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
+    """Emit the fast path of `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
-    Return the tensor itself, or null for another axis, for keyword arguments, and if `accumulate_selection` declines.
+    Return the tensor itself as a new reference, or null for the fallback: for another axis, for keyword arguments, and if
+    `accumulate_selection` declines.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
@@ -254,8 +266,8 @@ def _emit_index_add(f: FunctionBuilder) -> Value:
 
 
 def _emit_fill(f: FunctionBuilder) -> Value:
-    """Emit `fill_(value)`: write a Python float or int to every element. Return the tensor itself, or null to leave the call to the
-    fallback.
+    """Emit the fast path of `fill_(value)`: write a Python float or int to every element. Return the tensor itself as a new reference, or
+    null for the fallback: for other values, and if `set_item` declines.
     """
     x, args, count, names = f.arguments
     value = args.load(POINTER)
@@ -270,15 +282,15 @@ def _emit_fill(f: FunctionBuilder) -> Value:
 
 
 def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
-    """Emit the release of `result`, and return `x` as a new reference."""
+    """Emit the release of the reference `result`, which is not held. Return `x` as a new reference."""
     f.decref(result)
     return f.incref(x)
 
 
 def _emit_round(f: FunctionBuilder) -> Value:
-    """Emit `round`: without arguments the operation `round`, with arguments a recorded call.
+    """Emit the fast path of `round`: without arguments the operation `round`, with arguments the replay of a recorded call.
 
-    Return the result, or null to leave the call to the fallback.
+    Return the result, a new reference, or null to leave the call to the fallback.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(0), lambda: f.is_null(names))
@@ -287,8 +299,8 @@ def _emit_round(f: FunctionBuilder) -> Value:
 
 
 def _emit_with(f: FunctionBuilder) -> Value:
-    """Emit `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, or null for the
-    fallback.
+    """Emit the fast path of `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, a new
+    reference, or null for the fallback.
     """
     x, args, count = f.arguments
 
@@ -309,10 +321,12 @@ def _emit_with(f: FunctionBuilder) -> Value:
 
 
 def _emit_ufunc(f: FunctionBuilder) -> None:
-    """Emit `call_ufunc(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
+    """Emit `call_ufunc(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result of the
+    counterpart, a new reference.
 
-    `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for another method than
-    `"__call__"`, and for inputs other than tensors, numbers, and NumPy's arrays and scalars.
+    `args` is the address of `count` arguments: the ufunc, the method and the inputs. The function returns null for keywords, for another
+    method than `"__call__"`, for a ufunc without a counterpart, and for inputs other than tensors, numbers, and NumPy's arrays and scalars.
+    Null with an error set means that the counterpart raised the error.
     """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
@@ -388,7 +402,9 @@ _PARAMETERS_BY_CONVENTION = {
 
 
 def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
-    """Emit all functions of the fast path into the LLVM module `llvm_module`, and return this module."""
+    """Emit all functions of the fast path into the LLVM module `llvm_module`, and return this module. `object_table` gives the indices of
+    Python objects and the offsets of slots in the code.
+    """
     computing = (node_evaluation, kernel_launch, graph_walk, refcount_queries, graph_evaluation, plan_steps, tape_segments, batch_key)
     making = (
         free_lists,
@@ -459,7 +475,7 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
 
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
-    """Emit `call_fallback_short(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`.
+    """Emit `call_fallback_short(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`, a new reference.
 
     `argument` is a second argument, or null. The function returns null with an error set if the fast path set an error other than
     MemoryError, for an uninitialized tensor, and if the fallback raises.
@@ -497,7 +513,8 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 
 
 def _emit_in_place(f: FunctionBuilder) -> None:
-    """Emit `apply_in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null.
+    """Emit `apply_in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null to
+    decline, before `x` changes.
 
     `point` is the result if already known as a scalar, otherwise null. The function takes over the reference to `point`.
     """
@@ -518,8 +535,8 @@ def _emit_in_place(f: FunctionBuilder) -> None:
 def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Value) -> Value:
     """Emit the update of the 0-d tensor `x` with a known scalar in `storage`: the scalar of the tensor `result` replaces the old scalar.
 
-    Return `x` as a new reference. The held reference to `result` is released. The emitted function declines if `x` and `result` have
-    different specs, or if the scalar of `result` is not known or has a tape node.
+    Return `x` as a new reference. The held reference to `result` is released. The emitted function returns null or 0 if `x` and `result`
+    have different specs, or if the scalar of `result` is pending beyond the fast path or has a tape node.
     """
     held = list(f._held)
     spec = f.get_slot(x, "Tensor.spec")

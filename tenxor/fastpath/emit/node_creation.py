@@ -20,7 +20,7 @@ MAX_EAGER_ELEMENTS = 1 << 14
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions `new_user_node` and `new_pending_node` to create a pending node, `new_user_tensor` and `new_tensor`
-    to wrap a node in a tensor, and the functions that give serial numbers.
+    to wrap a node in a tensor, and the functions that give serial numbers. `objects` is the table of the objects that the code refers to.
     """
     for kind in NUMBERED_KINDS:
         module.define_global(f"number_of_{kind}", "global i64 0")
@@ -40,13 +40,17 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `KIND_number`, the entry for Python of `next_KIND`: return the serial number as a Python integer. KIND is "node" or "recipe"."""
+    """Emit `KIND_number()`, called from Python: return the serial number of `next_KIND` as a Python integer. KIND is `kind`: "node" or
+    "recipe".
+    """
     number = f.call(f"next_{kind}", I64, [])
     f.emit_return(f.call("PyLong_FromLongLong", POINTER, [number]))
 
 
 def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`. KIND is "node" or "recipe"."""
+    """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`, and count it. KIND is `kind`: "node" or
+    "recipe".
+    """
     counter = f.define(POINTER, f"getelementptr i64, ptr @number_of_{kind}, i64 0")
     number = counter.load(I64)
     counter.store(number + 1)
@@ -54,9 +58,11 @@ def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
 
 
 def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
-    """Emit the tensor of a new pending node. Return a new reference, not held, or null.
+    """Emit the tensor of a new pending node, recorded for the user's program. Return a new reference, not held; null if the tensor cannot
+    be made.
 
-    The held references to the recipe, sources, offsets and spec are consumed.
+    The held references to the recipe, sources, offsets and spec are consumed. The emitted function returns null or 0 where `new_user_node`
+    gives null.
     """
     f.transfer_held(recipe, sources, offsets)
     old_read_count = load_shared_read_count(f)
@@ -67,20 +73,22 @@ def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value
 
 
 def load_shared_read_count(f: FunctionBuilder) -> Value:
-    """Emit the number of nodes made so far with an externally shared buffer as a source. Such a node must be evaluated at once."""
+    """Emit a load of the number of nodes made so far with an externally shared buffer as a source. Return the number, an `i64`. If it has
+    grown with a new node, this node must be evaluated at once.
+    """
     return _get_shared_read_counter(f).load(I64)
 
 
 def _get_shared_read_counter(f: FunctionBuilder) -> Value:
-    """Return the address of the count that `load_shared_read_count` loads."""
+    """Emit the address of the count that `load_shared_read_count` loads, and return the address."""
     return f.define(POINTER, "getelementptr i8, ptr @pinned_reads, i64 0")
 
 
 def _emit_new_user_node(f: FunctionBuilder) -> None:
-    """Emit `new_user_node(recipe, sources, offsets, is_followed)`: return a new node of the user's program, as a new reference.
+    """Emit `new_user_node(recipe, sources, offsets, is_followed)`: return a new pending node of the user's program, as a new reference.
 
-    The function consumes the references. With `is_followed`, a node that depends on the tape gets a tape node. The function returns null
-    under memory pressure, and where `new_pending_node` with `is_bounded` does.
+    The function takes over the references to its arguments, also on failure. With `is_followed`, a node that depends on the tape gets a
+    tape node. The function returns null, to decline, under memory pressure, and where `new_pending_node` with `is_bounded` does.
     """
     *references, is_followed = f.arguments
     for x in references:
@@ -91,12 +99,12 @@ def _emit_new_user_node(f: FunctionBuilder) -> None:
 
 
 def _emit_new_pending_node(f: FunctionBuilder) -> None:
-    """Emit `new_pending_node(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node. The function consumes the
-    references.
+    """Emit `new_pending_node(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node, as a new reference. The
+    function takes over the references to its arguments, also on failure.
 
     With `is_bounded`, the function returns null for a traced argument among the sources, and for a graph that the fallback in Python would
-    evaluate or examine. Without, it returns null for an externally shared source. With `is_followed`, a node that depends on the tape gets
-    a tape node.
+    evaluate or examine: one of more than `MAX_PENDING_NODES` nodes, for example. Without, it returns null for an externally shared source.
+    With `is_followed`, a node that depends on the tape gets a tape node.
     """
     *references, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
@@ -178,13 +186,15 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
 
 
 def can_evaluate_early(f: FunctionBuilder) -> Value:
-    """Emit a test whether results may be evaluated early. While a call is recorded, they must stay pending."""
+    """Emit a test whether results may be evaluated early. Return the result, an `i1`: false while a call is recorded, since results must
+    stay pending then.
+    """
     return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
 
 
 def _emit_new_user_tensor(f: FunctionBuilder) -> None:
-    """Emit `new_user_tensor(node, spec, must_compute)`: return the tensor of a new node for the user, or null. The function consumes the
-    references.
+    """Emit `new_user_tensor(node, spec, must_compute)`: return the tensor of a new node for the user, a new reference; null with an error
+    set, or if a node that must be evaluated cannot be. The function takes over the references to `node` and `spec`, also on failure.
 
     With `must_compute`, the node is evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
     has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`note_pending`),
@@ -231,7 +241,8 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
 
 
 def note_pending(f: FunctionBuilder, node: Value) -> None:
-    """Emit code to note a pending node that keeps much memory alive, as `pending_limits.record_pending` does.
+    """Emit code to note a pending node that keeps much memory alive, as `pending_limits.record_pending` does: a weak reference is appended
+    to a list. Return None.
 
     The emitted function returns null or 0 if an error is set or memory runs out.
     """
@@ -243,8 +254,8 @@ def note_pending(f: FunctionBuilder, node: Value) -> None:
 
 
 def _emit_new_tensor(f: FunctionBuilder) -> None:
-    """Emit `new_tensor(node, spec)`: return a new tensor with its own storage and offset 0, or null. The function consumes
-    the references.
+    """Emit `new_tensor(node, spec)`: return a new tensor with its own storage and offset 0; null if memory runs out. The function takes
+    over the references to `node` and `spec`, also on failure.
     """
     node, spec = [f.hold_owned(x) for x in f.arguments]
     storage = f.new_instance("Storage", node=node)

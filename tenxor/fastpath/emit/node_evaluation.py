@@ -58,8 +58,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
-    """Emit `python_NAME(node)`, called from Python: call `compute_node` or `compute_unfused` (`name`) for a node, and return the success as
-    a bool.
+    """Emit `python_NAME(node)`, called from Python: call `compute_node` or `compute_unfused` (`name`) for a pending node, and return as a
+    bool whether the node is computed.
 
     An error other than MemoryError is raised.
     """
@@ -71,7 +71,7 @@ def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
 
 def _emit_compute_node(f: FunctionBuilder) -> None:
     """Emit `compute_node(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
-    success; a node in memory already is a success. False without an error leaves the node to Python.
+    whether the node is in memory then; true also if it was before. False without an error leaves the node to Python.
 
     Python makes missing launch records. The caller must own a reference to the node; borrowed references may be invalid afterwards.
     """
@@ -82,11 +82,12 @@ def _emit_compute_node(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_unfused(f: FunctionBuilder) -> None:
-    """Emit `compute_unfused(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return success; a node
-    in memory already is a success.
+    """Emit `compute_unfused(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return whether the node
+    is in memory then; true also if it was before.
 
     Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return false if
-    a reduction may add in another order than when fused, or if a plan may choose single-pass fusion for a reduction below the node.
+    a reduction may add in another order than when fused, or if a plan may choose single-pass fusion for a reduction below the node. False
+    is also the result where `compute_with_sources` fails.
     """
     (node,) = f.arguments
     f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
@@ -108,7 +109,8 @@ def _emit_is_order_stable(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_with_sources(f: FunctionBuilder) -> None:
-    """Emit `compute_with_sources(node)`: compute a node after its pending sources, each by a launch record. Return success.
+    """Emit `compute_with_sources(node)`: compute a node after its pending sources, each by a launch record. Return whether the node is in
+    memory then. Some sources may be computed also on failure.
 
     The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for a node that launch records cannot
     run.
@@ -142,7 +144,8 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
 
 
 def require_stable_order(f: FunctionBuilder, node: Value) -> None:
-    """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
+    """Emit an early exit, returning null or 0, if the pending `node` is a reduction that may add in another order in its own kernel than
+    when fused. Return None.
 
     `unfused_plans.has_fused_order` is the test in Python, which finds some more products in order. The order of a plain reduction of few
     results belongs to the reduction. A contraction has its own order, and needs operands that different loops read.
@@ -174,8 +177,8 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
 
 
 def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> None:
-    """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
-    than when fused.
+    """Emit an early exit, returning null or 0, if the pending `node` is, or depends on, a reduction that may add in another order in its
+    own kernel than when fused. Return None.
 
     The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. `computed_first` is None, or a pending
     node to be treated like a node in memory.
@@ -184,10 +187,11 @@ def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: V
 
 
 def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
-    """Emit a test that `node` neither is nor depends on a reduction that may add in another order in its own kernel than when fused.
+    """Emit a test that the pending `node` neither is nor depends on a reduction that may add in another order in its own kernel than when
+    fused. Return the result, an `i1`.
 
-    The test is a walk through the graph. It is false for more than `MAX_SEARCHED_NODES` pending nodes with several references.
-    `computed_first` is None, or a pending node to be treated like a node in memory.
+    The test is a walk through the graph, so it overwrites the tables of the last walk. It is false for more than `MAX_SEARCHED_NODES`
+    pending nodes with several references. `computed_first` is None, or a pending node to be treated like a node in memory.
     """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
@@ -222,10 +226,10 @@ def _emit_has_stable_orders(f: FunctionBuilder) -> None:
 
 
 def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
-    """Emit the making of a missing launch record of `node`, by a size-generic template or by Python. The record may still be missing
-    afterwards.
+    """Emit the making of a missing launch record of `node`, by a size-generic template or by Python. Return None. The record may still be
+    missing afterwards.
 
-    The emitted function declines if another thread holds the lock of the runtime, or if an error is set.
+    The emitted function returns null or 0 if another thread holds the lock of the runtime, or if an error is set.
     """
     f.require(is_lock_free(f))
 
@@ -237,17 +241,19 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
 
 
 def _get_boundary_address(f: FunctionBuilder) -> Value:
-    """Return the address of a word: null, or the pending node that `find_loop_order` treats like a node in memory."""
+    """Emit the address of a word: null, or the pending node that `find_loop_order` treats like a node in memory. Return the address."""
     return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
 
 
 def _get_visit_counter(f: FunctionBuilder) -> Value:
-    """Return the address of the count of visits by `find_loop_order`: one visit for each read of a node."""
+    """Emit the address of the count of visits by `find_loop_order`, an `i64`: one visit for each read of a node. Return the address."""
     return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
 
 
 def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum."""
+    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum. Return the
+    result, an `i1`.
+    """
     source, recipe = f.tuple_item(f.get_slot(node, "Node.sources"), 0), f.get_slot(node, "Node.recipe")
 
     def pays() -> Value:
@@ -270,7 +276,7 @@ def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
 
 def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
     """Emit `can_fuse_inner_sum(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel
-    single-pass fusion may compute another reduction.
+    single-pass fusion may compute another reduction. False also stands for a graph in which a reduction may add in another order.
     """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
@@ -295,7 +301,8 @@ def _emit_compute_sources(f: FunctionBuilder) -> None:
     """Emit `compute_sources(node)`: compute each source of a new node in whose kernel single-pass fusion may compute another sum.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
-    outer sum is made, so the plan may fuse the two. Python may run. The function returns true, or false if an error is set.
+    outer sum is made, so the plan may fuse the two. Python may run. The function returns true, also for sources that stay pending, or false
+    if an error is set.
     """
     (node,) = f.arguments
     sources = f.hold_borrowed(f.get_slot(select_read_node(f, node), "Node.sources"))
@@ -315,17 +322,20 @@ def _emit_compute_sources(f: FunctionBuilder) -> None:
 
 
 def _get_candidate_counter(f: FunctionBuilder) -> Value:
-    """Return the address of the count of visited reductions that single-pass fusion may compute inside another kernel."""
+    """Emit the address of the count of visited reductions that single-pass fusion may compute inside another kernel, an `i64`. Return the
+    address.
+    """
     return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
 
 
 def load_element_count(f: FunctionBuilder, node: Value) -> Value:
-    """Emit the number of elements of a node."""
+    """Emit a load of the number of elements of a node. Return the number, an `i64`."""
     return f.unbox_integer(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.size"))
 
 
 def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Value:
-    """Emit a test whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory.
+    """Emit a test whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory. Return the
+    result, an `i1`.
 
     `node.is_read_from_memory` is the same test in Python.
     """
@@ -334,7 +344,8 @@ def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Val
 
 
 def _emit_find_loop_order(f: FunctionBuilder) -> None:
-    """Emit `find_loop_order(source)`: return the order, a constant, in which the fused kernel would loop over a source of a reduction.
+    """Emit `find_loop_order(source)`: return the order, an `i64` constant, in which the fused kernel would loop over a source of a
+    reduction.
 
     `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or too
     large a graph; `ANY_ORDER` means a source made of numbers alone, which leaves the order open. `reduced_sources.has_memory_order` is the
@@ -390,8 +401,8 @@ def select_read_node(f: FunctionBuilder, node: Value) -> Value:
 
 
 def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Value:
-    """Emit the lookup of the launch record of `node`, borrowed: bytes, empty if the node is not run by a record, or None if no record was
-    made yet.
+    """Emit the lookup of the launch record of the pending `node`. Return the record, borrowed: bytes, empty if the node is not run by a
+    record, or None if no record was made yet.
 
     `read_node` is the node whose sources the kernel reads: `node`, or the product that `node` sums (`select_read_node`).
     """
@@ -417,7 +428,7 @@ def _emit_find_sum_record(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer(f: FunctionBuilder) -> None:
-    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe; null if small memory is short.
+    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe, a new reference; null if small memory is short.
 
     The result must have at most `MAX_SMALL_BLOCK_BYTES` bytes.
     """
@@ -426,8 +437,8 @@ def _emit_new_buffer(f: FunctionBuilder) -> None:
 
 
 def _emit_allocate_result(f: FunctionBuilder) -> None:
-    """Emit `allocate_result(recipe)`: return a new buffer of any size for the result of a recipe. Return null if memory is short: the
-    fallback in Python raises the error. Python may run.
+    """Emit `allocate_result(recipe)`: return a new buffer of any size for the result of a recipe, a new reference. Return null if memory is
+    short: the fallback in Python raises the error. Python may run for more than `MAX_SMALL_BLOCK_BYTES` bytes.
     """
     (recipe,) = f.arguments
     nbytes = f.get_slot(recipe, "Recipe.nbytes")
@@ -439,7 +450,7 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
-    """Emit `new_buffer_of_bytes(nbytes)`: return a new buffer of `nbytes` bytes; null if small memory is short.
+    """Emit `new_buffer_of_bytes(nbytes)`: return a new buffer of `nbytes` bytes, a new reference; null if small memory is short.
 
     The function takes over the reference to `nbytes`, a Python integer of at most `MAX_SMALL_BLOCK_BYTES`.
     """
@@ -453,9 +464,10 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 
 
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node in memory with the recipe `recipe`. The node takes over the reference to `buffer`.
+    """Emit the creation of a node in memory with the recipe `recipe`, of data. The node takes over the reference to `buffer`, which is held
+    no more.
 
-    Return the node, which is held (see `FunctionBuilder.hold_owned`). The emitted function exits early if memory runs out.
+    Return the node, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
     """
     number = f.box_integer(f.call("next_node", I64, []))
     node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)
@@ -467,7 +479,9 @@ def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Valu
 
 
 def is_lock_free(f: FunctionBuilder) -> Value:
-    """Emit a test that no other thread holds the lock of the runtime. No thread can take it while the emitted code runs, under the GIL."""
+    """Emit a test that no other thread holds the lock of the runtime. Return the result, an `i1`. No thread can take the lock while the
+    emitted code runs, under the GIL.
+    """
     owner = f.load_word(f.load_object("lock"), f.objects.get_slot_offset("RLock.owner"))
     return f.or_else(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
 
@@ -475,8 +489,9 @@ def is_lock_free(f: FunctionBuilder) -> Value:
 def _emit_launch_node(f: FunctionBuilder) -> None:
     """Emit `launch_node(node, out)`: launch the kernel of a pending node with sources in memory. Return whether the kernel ran.
 
-    The kernel writes into the buffer `out`. On success the node takes over the reference to `out`. Without a launch record, for a computed
-    node, or if another thread holds the lock of the runtime, no kernel runs. No Python code runs before the kernel.
+    The kernel writes into the buffer `out`. On success the node takes over the reference to `out`, otherwise the caller keeps it. Without a
+    launch record, for a computed node, or if another thread holds the lock of the runtime, no kernel runs. No Python code runs before the
+    kernel.
     """
     node, out = f.arguments
     f.require(is_lock_free(f))
@@ -520,9 +535,9 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
 
 
 def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
-    """Emit the assignment of `buffer`, the computed result, to the pending `node`, which gives up its recipe and sources.
+    """Emit the assignment of `buffer`, the computed result, to the pending `node`, which gives up its recipe and sources. Return None.
 
-    The node takes over the reference to `buffer`. The result is counted in `result_count`. Python may run.
+    The node takes over the reference to `buffer`. The result is counted in the global `@result_count`. Python may run.
     """
     counter = f.define(POINTER, "getelementptr i64, ptr @result_count, i64 0")
     counter.store(counter.load(I64) + 1)

@@ -11,7 +11,9 @@ from .scalar_arithmetic import new_known_scalar
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to convert values and keys: `convert_value`, `convert_key` and `convert_index`."""
+    """Emit into `module` the functions to convert values and keys: `convert_value`, `convert_key` and `convert_index`. `objects` is the
+    table of the objects that the code refers to.
+    """
     _emit_convert_value(FunctionBuilder(module, objects, "convert_value", [("value", POINTER)]))
     _emit_convert_index(FunctionBuilder(module, objects, "convert_index", [("item", POINTER)]))
     _emit_convert_key(FunctionBuilder(module, objects, "convert_key", [("key", POINTER)]))
@@ -46,10 +48,10 @@ def _emit_convert_value(f: FunctionBuilder) -> None:
 
 
 def _emit_convert_index(f: FunctionBuilder) -> None:
-    """Emit `convert_index(item)`: return an item of a key with a Python integer in place of a NumPy integer, a tensor in place of a NumPy
-    array of indices or a mask, and any other item itself.
+    """Emit `convert_index(item)`: return an item of an index key with a Python integer in place of a NumPy integer, a tensor in place of a
+    NumPy array of indices or a mask, and any other item itself.
 
-    Return a new reference, or null for an array that the fallback converts.
+    Return a new reference, or null for an array that the fallback converts: a 0-d or large one, or one of a dtype that is no index.
     """
     (item,) = f.arguments
     kind = f.type_of(item)
@@ -70,8 +72,8 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
 
 
 def _emit_convert_key(f: FunctionBuilder) -> None:
-    """Emit `convert_key(key)`: return a key with its items converted by `convert_index`, as a new reference; null if no item
-    is converted.
+    """Emit `convert_key(key)`: return an index key with its items converted by `convert_index`, as a new reference. Return null if no item
+    changes, and also if an item cannot be converted.
     """
     (key,) = f.arguments
 

@@ -30,7 +30,9 @@ class Operand(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`."""
+    """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`.
+    `objects` is the table of the objects that the code refers to.
+    """
     _emit_unary(FunctionBuilder(module, objects, "apply_unary", [("x", POINTER), ("op", POINTER)]))
     _emit_apply_operation(
         FunctionBuilder(module, objects, "apply_operation", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)])
@@ -39,9 +41,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
-    """Emit a load of the slot `name`, "spec" or "offset", of the tensor `x`. If the slot is unset, Python code computes it first.
+    """Emit a load of the slot `name`, "spec" or "offset", of the tensor `x`. If the slot is unset, Python code computes it first. Return
+    the content, borrowed.
 
-    The reference is borrowed. The emitted function declines if the Python code raises an error.
+    The emitted function returns null or 0 if the Python code raises an error.
     """
     slot = f"Tensor.{name}"
     slot_value = f.get_slot(x, slot)
@@ -58,8 +61,8 @@ def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
 def read_operand(f: FunctionBuilder, x: Value) -> Operand:
     """Emit the reading of the tensor `x` as an operand: its node, or its known scalar. Return the operand. Python code may run.
 
-    The emitted function declines a node of another dtype than `x`. It also declines every known scalar while a call is recorded, and
-    otherwise a known scalar of dtype bfloat16 or without a constant spec.
+    The emitted function returns null or 0 for a node of another dtype than `x`. The same for every known scalar while a call is recorded,
+    and otherwise for a known scalar of dtype bfloat16 or without a constant spec.
     """
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
     dtype = f.get_slot(spec, "Spec.dtype")
@@ -83,12 +86,12 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
 
 
 def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node. An element storage may hold a scalar instead."""
+    """Emit a test whether a storage holds a node. Return the result, an `i1`: false for a `ScalarStorage` with a known scalar."""
     return f.or_else(has_plain_node(f, storage), lambda: f.is_instance(storage, "LeafStorage"))
 
 
 def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage that is no leaf of derivatives holds a node."""
+    """Emit a test whether a storage that is no leaf of derivatives (`LeafStorage`) holds a node. Return the result, an `i1`."""
 
     def was_a_number() -> Value:
         """Emit a test for a `ScalarStorage` whose scalar was already replaced by a node."""
@@ -101,10 +104,12 @@ def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
 def find_template(
     f: FunctionBuilder, table: CacheTable, operation: Value, other_key: Value, get_arguments: Callable[[], Sequence[Value]]
 ) -> Value:
-    """Emit a lookup of a result template in a cache table; on a miss, a sized template builds one. Return the template, borrowed.
+    """Emit a lookup of a result template in a cache table; on a miss, a sized template builds one, which is cached. Return the template,
+    borrowed.
 
-    `other_key` is the key of the further operands. `get_arguments` returns the operands as the signature of the call sees them
-    (`get_signature_argument`). The emitted function declines if no sized template fits. Python code may run.
+    `operation` and `other_key`, the key of the further operands, are the key in the table. `get_arguments` returns the operands as the
+    signature of the call sees them (`get_signature_argument`). The emitted function returns null or 0 if no sized template fits. Python
+    code may run.
     """
 
     def instantiate() -> list[Value]:
@@ -120,8 +125,8 @@ def find_template(
 
 
 def get_signature_argument(f: FunctionBuilder, x: Value, operand: Operand) -> Value:
-    """Emit the object that represents an operand in the signature of a call. A node, or a known scalar with axes, is represented by the
-    tensor `x`; a known scalar without axes by its dtype; a Python number by its type.
+    """Emit a choice of the object that represents an operand in the signature of a call, and return the object, borrowed. A node, or a
+    known scalar with axes, is represented by the tensor `x`; a known scalar without axes by its dtype; a Python number by its type.
     """
 
     def element() -> list[Value]:
@@ -136,8 +141,8 @@ def find_or_instantiate(
 ) -> Value:
     """Emit a lookup of a result template in a cache table; on a miss, emit the code of `instantiate`. Return the template, borrowed.
 
-    `other_key` is the key of the further operands. `instantiate` returns a list with a template, borrowed or null. The emitted function
-    declines if both are null.
+    `operation` and `other_key`, the key of the further operands, are the key in the table. `instantiate` returns a list with a template,
+    borrowed or null. The emitted function returns null or 0 if both are null.
     """
     cached_template = find_cached_template(f, table, operation, other_key)
     (template,) = f.choose(f.is_null(cached_template), instantiate, lambda: [cached_template], (1, 1000))
@@ -149,8 +154,8 @@ def _emit_unary(f: FunctionBuilder) -> None:
     """Emit `apply_unary(x, op)`: return the result of the operation `op` on `x`, a tensor or a value for `convert_value`, as a new
     reference; null to leave the call to the fallback.
 
-    The result is mostly pending (`new_user_tensor`). Only `abs` or `negative` of a scalar, known or in memory, gives a known scalar at
-    once.
+    The result is pending, or evaluated at once where `new_user_tensor` does so. Only `abs` or `negative` of a scalar, known or in memory,
+    gives a known scalar.
     """
     x, op = f.arguments
     f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("apply_unary", POINTER, [tensor, op])))
@@ -173,8 +178,9 @@ def _emit_binary(f: FunctionBuilder) -> None:
     """Emit `apply_binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference;
     null to leave the call to the fallback.
 
-    `y` is a tensor, a number or a value for `convert_value`. With `comes_last`, `y` is the first operand. The result is mostly pending
-    (`new_user_tensor`). Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
+    `y` is a tensor, a number or a value for `convert_value`. With `comes_last`, `y` is the first operand, and no tensor. The result is
+    pending, or evaluated at once where `new_user_tensor` does so. Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a
+    known scalar.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -216,8 +222,8 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], Value]) -> Value:
-    """Emit the code of `call` for the tensor `convert_value(value)`, and return the result. The emitted function returns null for a value
-    without a tensor.
+    """Emit the code of `call` for the new tensor `convert_value(value)`. Return the result of `call`, a new reference or null. The emitted
+    function returns null for a value without a tensor.
     """
     tensor = f.require_new(f.call("convert_value", POINTER, [value]))
     result = call(tensor)
@@ -226,7 +232,9 @@ def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], 
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit the tuple of `offsets`, or the object `zeros` if `are_zeros` holds, or an early exit without memory. Return the tuple, held."""
+    """Emit a tuple: the object named `zeros` in the object table if the `i1` `are_zeros` holds, otherwise a new tuple of `offsets`. Return
+    the tuple, which is held. The emitted function returns null or 0 if memory runs out.
+    """
     held = list(f._held)
 
     def build_tuple() -> list[Value]:
@@ -238,12 +246,14 @@ def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Val
 
 
 def _is_scalar(f: FunctionBuilder, x: Operand) -> Value:
-    """Emit a test whether an operand is a number, a known scalar, or a tensor without axes."""
+    """Emit a test whether an operand is a number, a known scalar, or a tensor without axes. Return the result, an `i1`."""
     return f.or_else(~x.is_node, lambda: f.is_object(f.get_slot(x.key, "Spec.shape"), "()"))
 
 
 def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
-    """Emit the Python number of an operand without axes, known or in memory. Return a new reference; null for a pending operand."""
+    """Emit the Python number of an operand without axes, known or in memory. Return a new reference, not held; null for a pending operand,
+    and for a dtype that `load_scalar` does not cover.
+    """
     load_number = lambda: [f.call("load_scalar", POINTER, [x.node_or_scalar, x.key, x.offset])]
     return f.choose(x.is_node, load_number, lambda: [f.incref(x.node_or_scalar)])[0]
 
@@ -251,11 +261,12 @@ def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
 def _return_if_known_scalars(
     f: FunctionBuilder, operation: Sequence[Value], operands: Sequence[Operand], is_reversed: Value | None = None
 ) -> None:
-    """Emit an early return of the result of an operation on one or two scalars, known or in memory, as a tensor with a known scalar.
+    """Emit an early return of the result of an operation on one or two scalars, known or in memory, as a tensor with a known scalar. Return
+    None.
 
-    The return is taken only if `compute_unary` or `compute_binary` covers the operation. `operation` is the operation, the recipe and the
-    spec of the result. If `is_reversed` holds, the second operand comes first. The held references to the recipe, the spec and the operands
-    are released before the return.
+    The return is taken only if `compute_unary` or `compute_binary` covers the operation, and not while a call is recorded. `operation` is
+    the operation, the recipe and the spec of the result. If `is_reversed` holds, the second operand comes first. The held references to the
+    recipe, the spec and the operands are released before the return.
     """
     held, y = list(f._held), operands[-1]
     are_points = _is_scalar(f, operands[0]) if len(operands) == 1 else f.and_then(_is_scalar(f, operands[0]), lambda: _is_scalar(f, y))
@@ -284,15 +295,15 @@ def _return_if_known_scalars(
 
 
 def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
-    """Emit code to compute the spec and the offset of each tensor among `operands`. Python code may run, so borrowed references are invalid
-    afterwards.
+    """Emit code to compute the spec and the offset of each tensor among `operands`. Return None. Python code may run, so borrowed
+    references are invalid afterwards. If it raises, the emitted function returns null or 0.
     """
     for x in operands:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
 
 
 def is_number(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether `x` is a Python number, of no subclass."""
+    """Emit a test whether `x` is a Python number: exactly a float, int, bool or complex. Return the result, an `i1`."""
     kind = f.type_of(x)
     return f.or_else(
         f.is_object(kind, "float") | f.is_object(kind, "int"), lambda: f.is_object(kind, "bool type") | f.is_object(kind, "complex")
@@ -300,14 +311,14 @@ def is_number(f: FunctionBuilder, x: Value) -> Value:
 
 
 def is_operand(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether `x` is a tensor or a Python number, of no subclass."""
+    """Emit a test whether `x` is a tensor or a Python number, of no subclass. Return the result, an `i1`."""
     return f.or_else(f.has_type(x, "Tensor"), lambda: is_number(f, x))
 
 
 def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
     """Emit the reading of the second operand of an operation: a tensor, or a Python number. Return the operand.
 
-    The emitted function declines other objects, and the cases of `read_operand`.
+    The emitted function returns null or 0 for other objects, and in the cases of `read_operand`.
     """
 
     def number() -> list[Value]:
@@ -381,8 +392,8 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
 
 def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
-    """Emit an early exit, returning null or 0, for a Python integer outside of the range of the result template `template`. The class
-    `variant` of the template has the bounds in the slots `low` and `high`.
+    """Emit an early exit, returning null or 0, for a Python integer outside of the range of the result template `template`. Return None.
+    The class `variant` of the template has the bounds, both allowed, in the slots `low` and `high`.
     """
     low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 
@@ -395,9 +406,10 @@ def require_in_range(f: FunctionBuilder, integer: Value, template: Value, varian
 
 
 def make_source(f: FunctionBuilder, node_or_scalar: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: the node `node_or_scalar` itself, or a `Scalar` of `dtype` with that number. Return the source.
+    """Emit a source of a recipe: the node `node_or_scalar` itself if the `i1` `is_node` holds, or a `Scalar` of `dtype` with that number.
+    Return the source, which is held.
 
-    The source takes the place of `node_or_scalar` among the held references. The emitted function exits early if memory runs out.
+    The source takes the place of `node_or_scalar` among the held references. The emitted function returns null or 0 if memory runs out.
     """
     f.transfer_held(node_or_scalar)
     held = list(f._held)

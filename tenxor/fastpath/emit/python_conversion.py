@@ -43,15 +43,15 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
-    """Emit the address of a buffer's data."""
+    """Emit a load of the address of the data of `buffer`, a `Buffer`. Return the address, a `ptr`."""
     return f.unbox_address(f.get_slot(buffer, "Buffer.address")).cast("inttoptr", POINTER)
 
 
 def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
-    """Emit a test whether the writable, C-contiguous buffer of the object `x` has `nbytes` bytes. Return the result of the test.
+    """Emit a test whether the writable, C-contiguous buffer of the object `x` has `nbytes` bytes. Return the result of the test, an `i1`.
 
     If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code. The
-    emitted function returns null or 0 for an object without a writable, C-contiguous buffer.
+    emitted function returns null or 0, without an error, for an object without a writable, C-contiguous buffer.
     """
     view = f.local(array(I64, PY_BUFFER_WORDS))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
@@ -64,9 +64,9 @@ def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Val
 
 
 def _emit_load_number(f: FunctionBuilder) -> None:
-    """Emit `load_number(buffer, dtype, offset)`: return the element at `offset`, in elements, as a Python number.
+    """Emit `load_number(buffer, dtype, offset)`: return the element at `offset`, in elements, of a `Buffer` as a Python number.
 
-    The result is a new reference; null for a dtype that is not covered, like bfloat16 or a complex dtype.
+    The result is a new reference; null, without an error, for a dtype that is not covered, like bfloat16 or a complex dtype.
     """
     buffer, dtype, offset = f.arguments
     start = load_data_address(f, buffer)
@@ -91,23 +91,25 @@ def _emit_load_number(f: FunctionBuilder) -> None:
 
 
 def is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node."""
+    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node. Return the result, an `i1`."""
     return f.and_then(f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
 
 
 def has_unrecorded_node(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node without a tape node."""
+    """Emit a test whether a storage holds a node without a tape node. Return the result, an `i1`: false for a known scalar, and for a leaf
+    of derivatives.
+    """
     has_none = lambda: f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None")
     return f.and_then(has_plain_node(f, storage), has_none)
 
 
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage, or a new node for a known scalar. Return the node, which is held (see
-    `FunctionBuilder.hold_borrowed`).
+    """Emit the evaluation of the node of the tensor `x`'s storage, or a new node for a known scalar. Return the node, in memory, which is
+    held (see `FunctionBuilder.hold_owned`). Python code may run.
 
-    The emitted function returns null or 0 if the storage is not exactly a `Storage`, or if the node has another dtype than the tensor, or
-    no value. It also does so if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a
-    pending tensor, and the fallback then evaluates the whole tensor.
+    The emitted function returns null or 0 for a leaf of derivatives, or if the node has another dtype than the tensor, or no value. It also
+    does so if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a pending tensor, and
+    the fallback then evaluates the whole tensor.
     """
     storage, held = f.get_slot(x, "Tensor.storage"), list(f._held)
 
@@ -138,8 +140,8 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _emit_realize(f: FunctionBuilder) -> None:
-    """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to
-    the fallback.
+    """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback. A
+    known scalar stays as it is.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -152,9 +154,11 @@ def _emit_realize(f: FunctionBuilder) -> None:
 
 
 def _emit_load_only_element(f: FunctionBuilder) -> None:
-    """Emit `load_only_element(x)`: return the only element of the tensor `x` as a Python number, a new reference.
+    """Emit `load_only_element(x)`: return the only element of the tensor `x` as a Python number, a new reference. A pending tensor is
+    evaluated first.
 
-    The function returns null for a tensor with no or several elements, for a view chain, and for a dtype that is not covered.
+    The function returns null for a tensor with no or several elements, for a view chain, for a dtype that `load_number` does not cover, and
+    where `compute_tensor_node` does.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -180,7 +184,7 @@ def _emit_load_only_element(f: FunctionBuilder) -> None:
 
 
 def _emit_to_numpy(f: FunctionBuilder) -> None:
-    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor.
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor. A pending tensor is evaluated first.
 
     The function returns null for other tensors, for more than `MAX_SMALL_BLOCK_BYTES` bytes, without elements, and for bfloat16.
     """
@@ -205,10 +209,11 @@ def _emit_to_numpy(f: FunctionBuilder) -> None:
 
 
 def _emit_build_lists(f: FunctionBuilder) -> None:
-    """Emit `build_lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
+    """Emit `build_lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists, a
+    new reference.
 
-    `offset` is the position of the first element in the buffer, in elements. Without further axes the function returns a number. For a
-    dtype that is not covered, the function returns null.
+    `shape` and `strides`, in elements, are tuples. `offset` is the position of the first element in the `Buffer`, in elements. Without
+    further axes the function returns a number. For a dtype that `load_number` does not cover, the function returns null.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 
@@ -235,8 +240,8 @@ def _emit_build_lists(f: FunctionBuilder) -> None:
 
 
 def _emit_to_list(f: FunctionBuilder) -> None:
-    """Emit `to_list(x)`: return the elements of a tensor as nested lists, or the number of a 0-d tensor; null to leave the call to the
-    fallback.
+    """Emit `to_list(x)`: return the elements of a tensor as nested lists, or the number of a 0-d tensor, a new reference; null to leave the
+    call to the fallback, as for view chains and tensors without elements.
 
     NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover.
     """
@@ -263,7 +268,7 @@ def _emit_to_list(f: FunctionBuilder) -> None:
 
 
 def _emit_length(f: FunctionBuilder) -> None:
-    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer; null for a 0-d tensor."""
+    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer, a new reference; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     shape = f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape")
@@ -272,7 +277,7 @@ def _emit_length(f: FunctionBuilder) -> None:
 
 
 def _emit_iterate(f: FunctionBuilder) -> None:
-    """Emit `iterate_tensor(x)`: return an iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
+    """Emit `iterate_tensor(x)`: return a new iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     f.decline_if(f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET).equals(0))
@@ -281,7 +286,7 @@ def _emit_iterate(f: FunctionBuilder) -> None:
 
 def _emit_truth(f: FunctionBuilder) -> None:
     """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null where `load_only_element` gives no
-    number.
+    number, as for several elements.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("load_only_element", POINTER, [x]))
@@ -293,10 +298,11 @@ def _emit_truth(f: FunctionBuilder) -> None:
 
 
 def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null where `load_only_element` gives
-    no real number.
+    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int, a new reference; null where
+    `load_only_element` gives no real number.
 
-    `convert` is the C function that converts a number, and `kind` the name of the type of the result.
+    `convert` is the name of the C function that converts a number, and `kind` the name of the type of the result. An error of the
+    conversion, as for the int of NaN, also gives null.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("load_only_element", POINTER, [x]))
@@ -316,7 +322,7 @@ def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
 
 
 def _emit_as_index(f: FunctionBuilder) -> None:
-    """Emit `as_index(x)`: return the number of a 0-d tensor of integers as a Python integer; null for other tensors."""
+    """Emit `as_index(x)`: return the number of a 0-d tensor of integers as a Python integer, a new reference; null for other tensors."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     f.require(f.is_object(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), "()"))

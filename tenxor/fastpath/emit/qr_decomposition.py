@@ -16,8 +16,8 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors
-    (`put_triangles_TYPE`).
+    """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`).
+    `objects` is the table of the objects that the code refers to.
     """
     copy_parameters = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
@@ -28,10 +28,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_qr(f: FunctionBuilder) -> None:
     """Emit `factor_qr(program, nodes, starts, results)`: run the QR decomposition that `program` describes
-    (`fastpath/direct_call_programs.py`); return success.
+    (`fastpath/direct_call_programs.py`). Return true, or false on a failure: after it, the tensors in `results` may hold anything.
 
-    `nodes` and `starts` are the operands' nodes and byte offsets. The factors are written into the tensors of the tuple `results`. After
-    false, the tensors in `results` may hold anything.
+    `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets. The factors are
+    written into the two tensors of the tuple `results`, in memory.
     """
     program, nodes, starts, results = f.arguments
     words = [f.load_word(program, 8 * k) for k in range(1, QR_HEADER_WORDS)]

@@ -25,7 +25,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _is_pending(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a node is pending."""
+    """Emit a test whether a node is pending. Return the result, an `i1`."""
     return f.is_object(f.get_slot(node, "Node.buffer"), "None")
 
 
@@ -73,8 +73,10 @@ def _emit_find_owned(f: FunctionBuilder) -> None:
 
 
 def _return_filtered(f: FunctionBuilder, count: Value, look: Callable[[Value, Callable[[Value], None]], None]) -> None:
-    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`. The emitted function
-    returns null if memory runs out.
+    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`. The code of the emitted
+    function ends here; it returns null if memory runs out.
+
+    `look` and `keep` emit code; `keep(x)` appends `x` to the list.
     """
     filtered = f.require_new(f.call("PyList_New", POINTER, [f.i64(0)]))
     f.for_range(count, lambda k: look(k, lambda item: f.append_to_list(filtered, item)))

@@ -84,8 +84,8 @@ def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
     indices to the array `row_offsets`.
 
     The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `between` bytes apart, the
-    rows `step` bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices
-    are checked `CHECKED_INDEX_LANES` at a time.
+    rows `step` bytes. Negative indices count from the end. `kind` is the LLVM type of the indices, and `extend` the instruction that
+    extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time.
     """
     start, count, between, size, step, row_offsets = f.arguments
     is_contiguous, sizes, steps = between.equals(alignment(kind)), size.splat(CHECKED_INDEX_LANES), step.splat(CHECKED_INDEX_LANES)
@@ -111,11 +111,11 @@ def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_convert_index_list(f: FunctionBuilder) -> None:
-    """Emit `convert_index_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to
-    `row_offsets`.
+    """Emit `convert_index_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to the
+    array `row_offsets`.
 
-    There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 if an index is out of range or an
-    item is not an integer.
+    There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index is
+    out of range, or if an item is not an integer.
     """
     key, size, step, row_offsets = f.arguments
     count = f.list_length(key)
@@ -145,7 +145,7 @@ def _emit_load_mask_bits(f: FunctionBuilder) -> None:
     """Emit `load_mask_bits(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask, fewer
     than 64.
 
-    Bit k is set if element `first_element + k` is true.
+    `mask` is the address of the mask's bytes. Bit k is set if element `first_element + k` is true.
     """
     mask, first_element, count = f.arguments
     start = mask.at(first_element, I8)
@@ -159,10 +159,11 @@ def _emit_load_mask_bits(f: FunctionBuilder) -> None:
 def _for_each_mask_word(
     f: FunctionBuilder, mask: Value, count: Value, begin: Value, visit_word: Callable[[Value, Value, Value], Value]
 ) -> Value:
-    """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`.
+    """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`, at
+    run time.
 
-    `visit_word` takes the number of a word, the word's bits and the last result, which is `begin` at first; it returns the next result. Bit
-    j of a word is set if element j of its 64 elements is true.
+    `visit_word` emits code. It takes the number of a word, the word's bits and the last result, which is `begin` at first; it returns the
+    next result. Bit j of a word is set if element j of its 64 elements is true.
     """
     word_count = count.logical_shift_right(6)
     result = f.fold_range(
@@ -207,8 +208,8 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
 
 
 def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value) -> Value:
-    """Emit the address of the first element of a key, a tensor with the evaluated `node`. `program` is the address of the copy
-    descriptor.
+    """Emit the address of the first element of a key, a tensor with the evaluated `node`. Return the address. `program` is the address of
+    the copy descriptor.
     """
     offset = f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, KEY_ITEMSIZE_OFFSET)
     return load_data_address(f, f.get_slot(node, "Node.buffer")).at(offset, I8)
@@ -218,12 +219,16 @@ def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value
 
 
 def _order_for_read(tensor_row: Value, packed_row: Value) -> tuple[Value, Value]:
-    """Return (written, read) for a copy from the tensor's row at `tensor_row` to the packed row at `packed_row`."""
+    """Return the addresses in the order (written, read) for a copy from the tensor's row at `tensor_row` to the packed row
+    at `packed_row`.
+    """
     return packed_row, tensor_row
 
 
 def _order_for_write(tensor_row: Value, packed_row: Value) -> tuple[Value, Value]:
-    """Return (written, read) for a copy to the tensor's row at `tensor_row` from the packed row at `packed_row`."""
+    """Return the addresses in the order (written, read) for a copy to the tensor's row at `tensor_row` from the packed row
+    at `packed_row`.
+    """
     return tensor_row, packed_row
 
 
@@ -345,7 +350,7 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
     made.
 
     For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
-    `cache_rows_template` builds it, or the fallback in Python does.
+    `cache_rows_template` builds it, or the fallback in Python (`learn_rows`) does.
     """
     template, count = f.arguments
     f.hold_borrowed(template)
@@ -370,8 +375,8 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
 def _emit_cache_rows_template(f: FunctionBuilder) -> None:
     """Emit `cache_rows_template(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`; return true.
 
-    `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, and for `MAX_AXES` axes of a row or
-    more.
+    `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, for `MAX_AXES` axes of a row or more,
+    and if memory runs out.
     """
     row_spec, number = f.arguments
     count, ndim, numbers = f.unbox_integer(number), f.load_word(f.get_slot(row_spec, "Spec.shape"), SIZE_OFFSET), new_dims(f)
@@ -391,8 +396,8 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
 
 
 def _emit_new_scalar_node(f: FunctionBuilder) -> None:
-    """Emit `new_scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor; null for other tensors, and while a
-    call is recorded.
+    """Emit `new_scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor, a new reference; null for other
+    tensors, and while a call is recorded.
     """
     (x,) = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -438,8 +443,8 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
 def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pending: bool = False) -> Value:
     """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list.
 
-    Return the template, which is held. The emitted function returns null or 0 on a miss, and for pending indices unless `may_be_pending` is
-    true. A mask may be pending.
+    Return the template, which is held; its launch record is the copy descriptor. The emitted function returns null or 0 on a miss, and for
+    pending indices unless `may_be_pending` is true. A mask may be pending.
     """
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x, key)
@@ -473,15 +478,17 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
 
 
 def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: Value) -> Value:
-    """Emit the address of a tensor's first element in a buffer. `descriptor` is the address of the copy descriptor of the tensor's rows."""
+    """Emit the address of the first element of the tensor `x` in `buffer`. Return the address. `descriptor` is the address of the copy
+    descriptor of the tensor's rows.
+    """
     return load_data_address(f, buffer).at(
         f.unbox_integer(f.get_slot(x, "Tensor.offset")) * f.load_word(descriptor, TENSOR_ITEMSIZE_OFFSET), I8
     )
 
 
 def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
-    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held. The emitted
-    function returns null or 0 if `compute_content` gives no node, as for a key on the autograd tape.
+    """Emit the evaluation of the node of a key that is a tensor; for a list, `list_value` stands for the node. Return the object, which is
+    held. The emitted function returns null or 0 if `compute_content` gives no node, as for a key on the autograd tape.
     """
     is_list = f.is_instance(key, "list")
     return f.require_new(
@@ -490,8 +497,8 @@ def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value
 
 
 def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
-    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is held
-    (see `FunctionBuilder.hold_borrowed`). The emitted function returns null or 0 if memory runs out.
+    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block has no room. Return the block, which is
+    held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
 
     `descriptor` is the address of the copy descriptor.
     """
@@ -502,15 +509,19 @@ def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
 
 
 def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Value) -> Value:
-    """Emit the address of the first element of `key`, if it is a mask with the evaluated `node`; null for indices."""
+    """Emit the address of the first element of `key`, if it is a mask with the evaluated `node`. Return the address, or null for indices.
+    `descriptor` is the address of the copy descriptor.
+    """
     is_mask = f.load_word(descriptor, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)
     return f.choose(is_mask, lambda: [_get_key_address(f, key, node, descriptor)], lambda: [f.null()])[0]
 
 
 def _emit_select(f: FunctionBuilder) -> None:
-    """Emit `select_items(x, key)`: return `x[key]`, a new tensor of the rows that `key` selects; null to leave the call to the fallback.
+    """Emit `select_items(x, key)`: return `x[key]`, a new tensor of the rows that `key`, a tensor or a list, selects; null to leave the
+    call to the fallback.
 
-    The rows are copied at once. The function returns null if no row is selected.
+    The rows are copied at once. The function returns null if no row is selected, and where `find_selection_template` or `compute_content`
+    declines.
     """
     x, key = f.arguments
     template = find_selection_template(f, x, key)

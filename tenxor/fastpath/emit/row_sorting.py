@@ -60,9 +60,9 @@ def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
 def _emit_sort_rows(f: FunctionBuilder) -> None:
     """Emit `sort_rows(program, nodes, starts, results)`: copy rows to the result, and sort them there; return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. With NaN or a negative
-    zero among the elements, a stable sort calls the stable function of NumPy; for another sort the emitted function returns false. It also
-    returns false if memory runs out.
+    `program` is the address of the integers of the program. `nodes` and `starts` are the operand's node and byte offset, and `results` is
+    the tuple with the result tensor. With NaN or a negative zero among the elements, a stable sort calls the stable function of NumPy; for
+    another sort the emitted function returns false. It also returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     stable, quick, rows, n, item, looked_at, keeps = (f.load_word(program, 8 * k) for k in range(1, 8))
@@ -82,10 +82,10 @@ def _emit_sort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_argsort_rows(f: FunctionBuilder) -> None:
-    """Emit `argsort_rows(program, nodes, starts, results)`: write the positions that sort each row (argsort) into the result; return true.
+    """Emit `argsort_rows(program, nodes, starts, results)`: write the positions that sort each row (argsort), as int64, into the result;
+    return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. Rows that are not
-    contiguous are copied first. The function returns false if memory runs out.
+    The arguments are those of `sort_rows`. Rows that are not contiguous are copied first. The function returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     stable, rows, n, item, is_direct = (f.load_word(program, 8 * k) for k in range(1, 6))
@@ -114,10 +114,11 @@ def _emit_argsort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_lexsort(f: FunctionBuilder) -> None:
-    """Emit `lexsort(program, nodes, starts, results)`: write positions sorted by several keys in turn (lexsort); return true.
+    """Emit `lexsort(program, nodes, starts, results)`: write positions sorted by several keys in turn, as int64, into the result; return
+    true.
 
-    `nodes` and `starts` are the keys' nodes and byte offsets, and `results` is the tuple with the result tensor. The last key decides
-    first. The function returns false if memory runs out.
+    The arguments are those of `sort_rows`, with a node and a byte offset for each key. The last key decides first. The function returns
+    false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     keys, n = f.load_word(program, 8), f.load_word(program, 16)
@@ -133,8 +134,8 @@ def _emit_lexsort(f: FunctionBuilder) -> None:
 
 
 def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor (`fastpath/strided_copy.py`),
-    and `nodes` and `starts` are the operands' nodes and byte offsets.
+    """Emit the copy of an operand's elements to the address `to`. Return None. `box` is the address of the copy descriptor
+    (`fastpath/strided_copy.py`), and `nodes` and `starts` are the operands' nodes and byte offsets.
     """
     f.call(
         "copy_region",
@@ -153,7 +154,9 @@ def _call_numpy_sort(f: FunctionBuilder, function: Value, arguments: Sequence[Va
 
 
 def _get_topk_name(dtype: DType, largest: bool) -> str:
-    """Return the name of the emitted function that finds the largest, or smallest, elements of a row."""
+    """Return the name of the emitted function that finds the largest, or smallest, elements of a row: `largest_DTYPE` or
+    `smallest_DTYPE`.
+    """
     return f"{'largest' if largest else 'smallest'}_{dtype}"
 
 
@@ -218,8 +221,8 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
 def _emit_topk(f: FunctionBuilder) -> None:
     """Emit `topk_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple of the two result tensors. The function returns
-    false if a row takes too many moves.
+    The arguments are those of `sort_rows`, with two result tensors: values, and positions as int64. The function returns false if a row
+    takes too many moves; then the results are written in part.
     """
     program, nodes, starts, results = f.arguments
     number, largest, node_index, start, rows, step, n, between, count, max_moves = (f.load_word(program, 8 * k) for k in range(1, 11))

@@ -19,7 +19,7 @@ from .spec_table import load_nbytes
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to write rows at a mask or at indices (`write_selection`), or accumulate rows
-    (`accumulate_selection`).
+    (`accumulate_selection`). `objects` is the table of the objects that the code refers to.
     """
     for name, adds in (("write_selection", False), ("accumulate_selection", True)):
         _emit_write_rows(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
@@ -28,8 +28,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
     """Emit `write_selection(x, key, value)` for `x[key] = value`, or `accumulate_selection` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `accumulate_selection` takes
-    only float64 and int64, and no masks. The function returns None as a new reference, or null to leave the work to the fallback.
+    `key` is a tensor, a mask or indices along the first axis, or a list of integers. `value` is as many rows as the key selects, a single
+    row, or a number, also as a tensor with one element. `accumulate_selection` takes only float64 and int64, and no masks. The function
+    returns None as a new reference, or null, before a write, to leave the work to the fallback.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)
@@ -114,7 +115,8 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
 
 
 def _is_single_row(f: FunctionBuilder, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Emit a test whether `value` is a contiguous vector, and the key selects rows of `x` that are vectors with as many bytes.
+    """Emit a test whether `value` is a contiguous vector, and the key selects rows of `x` that are vectors with as many bytes. Return the
+    result, an `i1`.
 
     `program` is the address of the copy descriptor of the rows.
     """
@@ -130,7 +132,7 @@ def _is_single_row(f: FunctionBuilder, x: Value, key: Value, value: Value, progr
 
 
 def _repeat_bytes(f: FunctionBuilder, start: Value, item: Value, width: Value) -> None:
-    """Emit code to repeat the first `item` bytes at `start` over a row of `width` bytes."""
+    """Emit code to repeat the first `item` bytes at the address `start` over a row of `width` bytes, a multiple of `item`. Return None."""
 
     def double(state: Sequence[Value]) -> list[Value]:
         (filled,) = state

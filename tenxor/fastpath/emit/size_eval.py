@@ -35,12 +35,16 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def load_next_word(cursor: Value) -> Value:
-    """Emit a load of the word at a cursor, and advance the cursor by one word."""
+    """Emit a load of the word at a cursor, and advance the cursor by one word. Return the word, an `i64`. `cursor` is the address of the
+    cursor, which begins with the address of the next word.
+    """
     return skip_words(cursor, 1).load(I64)
 
 
 def skip_words(cursor: Value, count: Value | int) -> Value:
-    """Return the address of the next words, and emit code that advances the cursor by `count` words."""
+    """Emit code that advances a cursor by `count` words. Return the address of the skipped words. `cursor` is the address of the cursor,
+    which begins with the address of the next word.
+    """
     words = cursor.load(POINTER)
     cursor.store(words.at(count, I64))
     return words
@@ -58,12 +62,13 @@ def _compute_checked(f: FunctionBuilder, instruction: str, a: Value, b: Value, f
 
 
 def _get_overflow_flag(cursor: Value) -> Value:
-    """Return the address of the overflow flag of a cursor."""
+    """Emit the address of the overflow flag of the cursor at the address `cursor`: its second word. Return the address."""
     return cursor.at(1, I64)
 
 
 def _emit_evaluate_sum(f: FunctionBuilder) -> None:
-    """Emit `evaluate_sum(cursor, atoms)`: return the sum of products that is encoded at the cursor, and advance the cursor behind it.
+    """Emit `evaluate_sum(cursor, atoms)`: return the sum of products that is encoded at the cursor, an `i64`, and advance the cursor behind
+    it. An overflow sets the flag of the cursor.
 
     `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
     """
@@ -103,7 +108,7 @@ def _emit_divide_sums(f: FunctionBuilder) -> None:
 
 
 def _get_atom_count_address(cursor: Value) -> Value:
-    """Return the address of the number of atoms of a cursor."""
+    """Emit the address of the number of atoms of the cursor at the address `cursor`: its third word. Return the address."""
     return cursor.at(2, I64)
 
 
@@ -111,8 +116,9 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
     """Emit `evaluate_program(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of
     results.
 
-    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails, a
-    value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be written in part.
+    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results, all 64-bit integers. The function returns 0
+    if a guard fails, a value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be
+    written in part.
     """
     program, numbers, results = f.arguments
     cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MAX_ATOMS))
@@ -179,7 +185,8 @@ def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
 def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
     """Emit code to copy the tuple of integers `dims` into a local array of 64-bit integers. Return the address of the array.
 
-    The emitted function returns null or 0 if `program`, a size program as bytes, takes another number of inputs.
+    The emitted function returns null or 0 if `program`, a size program as bytes, takes another number of inputs, or for more than
+    `MAX_DIMS`.
     """
     numbers, count = f.local(array(I64, MAX_DIMS)), f.load_word(dims, SIZE_OFFSET)
     f.require(f.and_then(count <= MAX_DIMS, lambda: count.equals(f.load_word(program, BYTES_CONTENT_OFFSET))))
@@ -188,6 +195,6 @@ def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
 
 
 def _emit_python_evaluate(f: FunctionBuilder) -> None:
-    """Emit `python_evaluate(program, numbers)`, the entry for Python of `evaluate_to_tuple`. It returns None in place of null."""
+    """Emit `python_evaluate(program, numbers)`, called from Python: return the result of `evaluate_to_tuple`, or None for null."""
     args = f.arguments[1]
     f.return_or_none(f.call("evaluate_to_tuple", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))

@@ -121,11 +121,11 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
 
 def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source_mask: Value, number: Value) -> Value:
     """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`. Return a new reference, not
-    held.
+    held. The emitted function returns null or 0 if the pair cannot be made.
 
-    `recipe` is the recipe of `node`. Bit k of `source_mask` is set if source k is to be copied; `number` is `source_mask` as a Python
-    integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The object `never` stands for a node that must not get
-    copies.
+    `recipe` is the recipe of `node`. Bit k of `source_mask`, an `i64`, is set if source k is to be copied; `number` is `source_mask` as a
+    Python integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The object `never` stands for a node that must
+    not get copies.
     """
 
     def look_up() -> Value:
@@ -137,12 +137,11 @@ def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source
 
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
-    """Emit `copy_sources(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`. Return true on
-    success.
+    """Emit `copy_sources(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`. Return true, or
+    false, without a change of the node, to decline.
 
-    The value of the node does not change. The function returns false, and changes nothing, if copies may not pay, or if the node has other
-    references than from its tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may
-    pay.
+    The value of the node does not change. The function declines if copies may not pay, or if the node has other references than from its
+    tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may pay.
     """
     node, source_mask = f.arguments
     recipe = f.hold_borrowed(f.get_slot(node, "Node.recipe"))

@@ -25,7 +25,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
-    """Emit a test whether a node with the tape node `tape_node` depends on an argument of a function being traced, and so has no value."""
+    """Emit a test whether a node with the tape node `tape_node` depends on an argument of a function being traced, and so has no value.
+    Return the result, an `i1`. `tape_node` is the content of the slot `Node.tape_node`.
+    """
     marked = f.or_else(f.is_object(tape_node, "TRACED"), lambda: f.is_object(tape_node, "CONSTANT"))
     follows = lambda: f.and_then(
         f.is_instance(tape_node, "TapeNode"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.is_traced"), "True")
@@ -34,8 +36,8 @@ def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
 
 
 def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
-    """Emit the recording of a new node on the tape, by `record_on_tape` or else by Python. `serial_number` is the serial number of the
-    node.
+    """Emit the recording of a new node on the tape, by the emitted function `record_on_tape` or else by Python. Return None.
+    `serial_number` is the serial number of the node, an `i64`.
 
     If Python does the recording, the emitted function returns null or 0 for a node that depends on a traced argument and so has no value.
     """
@@ -110,16 +112,18 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
 
 
 def _set_tape_node(f: FunctionBuilder, node: Value, tape_node: Value) -> Value:
-    """Emit a store of `tape_node`, a mark or None, in the slot `tape_node` of a new node. Return the constant true."""
+    """Emit a store of `tape_node`, a mark or None, in the slot `tape_node` of a new node. Return the constant true, an `i1`."""
     f.decref(f.get_slot(node, "Node.tape_node"))
     f.set_slot(node, "Node.tape_node", f.incref(tape_node))
     return f.constant(I1, True)
 
 
 def load_tracking(f: FunctionBuilder) -> Value:
-    """Emit a load of the context variable `node.tape_mode`: True if the tape is recorded, and otherwise False or None.
+    """Emit a load of the context variable `node.tape_mode`. Return the object: True if the tape is recorded, and otherwise False or None.
+    The reference is borrowed, as these are immortal.
 
-    With False, a new node that depends on a traced argument is marked as `CONSTANT`, with None as `TRACED`.
+    With False, a new node that depends on a traced argument is marked as `CONSTANT`, with None as `TRACED`. The emitted function returns
+    null or 0 on an error.
     """
     mode_slot = f.local(POINTER, f.null())
     f.require(f.call("PyContextVar_Get", I32, [f.load_object("tracking"), f.null(), mode_slot]).equals(0))
@@ -129,7 +133,9 @@ def load_tracking(f: FunctionBuilder) -> Value:
 
 
 def is_tape_recorded(f: FunctionBuilder) -> Value:
-    """Emit a test whether the tape is recorded, so that a new node with a source on the tape gets a tape node."""
+    """Emit a test whether the tape is recorded, so that a new node with a source on the tape gets a tape node. Return the
+    result, an `i1`.
+    """
     return f.is_object(load_tracking(f), "True")
 
 
@@ -161,8 +167,8 @@ def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
 def _emit_replay_steps(f: FunctionBuilder) -> None:
     """Emit `replay_tape_steps(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, and return None.
 
-    `steps` is a list of recorded derivative steps (`replay_tape_step`). The function stops at the first step that the fallback must make.
-    An error other than MemoryError is raised.
+    `steps` is a list of recorded derivative steps (`replay_tape_step`). The function stops at the first step that the fallback must make:
+    the caller sees this from the length of `nodes`. An error other than MemoryError is raised.
     """
     _, args, _ = f.arguments
     nodes, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -181,9 +187,9 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
 
 
 def _append_node(f: FunctionBuilder, nodes: Value, node: Value, goes_on: Value) -> None:
-    """Emit the append of a node to the list `nodes`, releasing the reference to the node.
+    """Emit the append of a node to the list `nodes`, releasing the reference to the node. Return None.
 
-    The local at the address `goes_on` becomes 0 if memory runs out, and otherwise 1.
+    The local at the address `goes_on`, an `i64`, becomes 0 if memory runs out, and otherwise 1.
     """
     goes_on.store(f.call("PyList_Append", I32, [nodes, node]).equals(0).cast("zext", I64))
     f.decref(node)

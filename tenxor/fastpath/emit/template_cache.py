@@ -40,14 +40,17 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def get_cache_table(f: FunctionBuilder, spec: Value, name: str) -> CacheTable:
-    """Return the cache table of the spec `spec` that is called `name`: "templates", "number_first_templates" or "call_templates"."""
+    """Return the cache table of the spec `spec` that is called `name`: "templates", "number_first_templates" or "call_templates". No code
+    is emitted.
+    """
     return CacheTable(spec, f.i64(f.objects.get_slot_offset(f"Spec._{name}")))
 
 
 def find_operation_entries(f: FunctionBuilder, cache_table: CacheTable, operation: Value) -> Value:
-    """Emit a lookup of the entries for an operation or method: a dictionary from the key of the further operands to the template.
+    """Emit a lookup of the entries for an operation or method in a cache table. Return the dictionary from the key of the further operands
+    to the template, borrowed; null on a miss.
 
-    The reference is borrowed; it is null on a miss. The inline cache is not searched.
+    The inline cache is not searched.
     """
     table = _get_slot_address(f, cache_table).load(POINTER)
     return f.choose(f.is_null(table), lambda: [f.null()], lambda: [f.look_up(table, operation)])[0]
@@ -84,14 +87,14 @@ def _emit_find_cached(f: FunctionBuilder) -> None:
 
 
 def _can_use_inline_cache(f: FunctionBuilder, slot: Value) -> Value:
-    """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. The table `number_first_templates`, of
-    operations with a scalar first, does not.
+    """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. Return the result, an `i1`. The table
+    `number_first_templates`, of operations with a scalar first, does not.
     """
     return slot.differs(f.objects.get_slot_offset("Spec._number_first_templates"))
 
 
 def _is_same_key(f: FunctionBuilder, key: Value, other_key: Value) -> Value:
-    """Emit a test whether two keys are one object, or equal integers or tuples."""
+    """Emit a test whether two keys are one object, or equal integers or tuples. Return the result, an `i1`."""
     return f.or_else(key.equals(other_key), lambda: f.call("is_same_key", I1, [key, other_key]))
 
 
@@ -106,13 +109,13 @@ def _emit_is_same_key(f: FunctionBuilder) -> None:
 
 
 def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
-    """Emit the address of the slot, in the spec, that refers to a table."""
+    """Emit the address of the slot, in the spec, that refers to the dictionary of a cache table. Return the address."""
     return f.define(POINTER, f"getelementptr i8, ptr {table.spec.text}, i64 {table.slot.text}")
 
 
 def _emit_get_table(f: FunctionBuilder) -> None:
-    """Emit `get_table(spec, slot)`: return the table at byte `slot` of a spec, created if necessary, as a new reference; null if memory
-    runs out.
+    """Emit `get_table(spec, slot)`: return the dictionary at byte `slot` of a spec, created if necessary, as a new reference; null if
+    memory runs out.
     """
     slot_address = _get_slot_address(f, CacheTable(*f.arguments))
     f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
@@ -127,10 +130,11 @@ def _emit_get_table(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_template(f: FunctionBuilder) -> None:
-    """Emit `cache_template(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does.
+    """Emit `cache_template(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does. The
+    arguments before `template` are those of `find_cached`.
 
-    `slot` is the byte offset of the table in `spec`. The template goes into the inline cache if an entry is free and the template has no
-    key yet. The function returns true, or false if an error is set. Python code may run, which may clear all tables first.
+    The template goes into the inline cache if an entry is free and the template has no key yet. The function returns true, or false if an
+    error is set. Python code may run, which may clear all tables first.
     """
     spec, slot, operation, other_key, template = f.arguments
     count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
@@ -165,12 +169,14 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
 
 
 def _has_free_entry(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a test whether the inline cache of a spec has a free entry."""
+    """Emit a test whether the inline cache of a spec has a free entry. Return the result, an `i1`."""
     return _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0]) | _is_entry_free(f, spec, INLINE_CACHE_SLOTS[1])
 
 
 def _is_entry_free(f: FunctionBuilder, spec: Value, slot: str) -> Value:
-    """Emit a test whether an inline cache entry is free: never written (null), or cleared by Python code (None)."""
+    """Emit a test whether the inline cache entry in the slot `slot` of a spec is free: never written (null), or cleared by Python code
+    (None). Return the result, an `i1`.
+    """
     entry = f.get_slot(spec, f"Spec.{slot}")
     return f.is_null(entry) | f.is_object(entry, "None")
 
