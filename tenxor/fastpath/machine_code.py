@@ -58,7 +58,9 @@ EXPORTS = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method 
 
 
 def _describe(object_table: ObjectTable) -> str:
-    """Return the text under which the code for `object_table` is stored: a hash of the sources and a description of the table."""
+    """Return the text under which the code for `object_table` is stored: a hash of the sources and a description of the table. Raise
+    RuntimeError if the sources cannot be read.
+    """
     source_hash = get_fastpath_hash()
     if source_hash is None:
         raise RuntimeError("the sources of the fast path cannot be read")
@@ -66,7 +68,7 @@ def _describe(object_table: ObjectTable) -> str:
 
 
 def find_code(object_table: ObjectTable) -> MachineCode | None:
-    """Return the linked code for `object_table` and its origin, "shipped" or "disk"; None if the code is not stored.
+    """Return the linked code for `object_table` and its origin, "shipped" or "disk"; None if the code is not stored. Nothing is compiled.
 
     The linked code maps the names of exported functions and variables to addresses.
     """
@@ -74,8 +76,8 @@ def find_code(object_table: ObjectTable) -> MachineCode | None:
 
 
 def compile_code(object_table: ObjectTable, llvm_compiler: Compiler | None = None) -> MachineCode:
-    """Compile the code for `object_table` by `llvm_compiler`, by default this machine's compiler, and store it on disk. Return the linked
-    code and its origin, "compiled" or where the compiler found it.
+    """Return the linked code for `object_table` and its origin, "compiled" or where the compiler found it. Missing code is compiled for
+    some seconds by `llvm_compiler`, by default this machine's compiler, and stored on disk.
     """
     code_compiler = llvm_compiler or compiler()
 

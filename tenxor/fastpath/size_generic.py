@@ -100,8 +100,8 @@ class SplitCall(NamedTuple):
         """Return the split call of `name`, a method's name or an operation; None for arguments that no signature can hold.
 
         `keyword_names` are the names of the last of `arguments`, and `more_shapes` are shapes with further numbers. `tape_mask` is a bit
-        mask of the arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is given
-        as its type.
+        mask of the arguments on the autograd tape (bit k: argument k), if the method then makes different nodes. A scalar whose value does
+        not matter is given as its type.
         """
         signature_and_dims = get_size_generic_functions().compute_signature(
             name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
@@ -166,7 +166,7 @@ class SplitCall(NamedTuple):
         self.trace_call(template, call_fallback, tensors)
 
     def trace_template(self, template: ResultTemplate, trace: Callable[[], SizedTemplate | None]) -> None:
-        """Trace a size-generic template with `trace`, if it is time (see `trace_if_due`).
+        """Trace a size-generic template with `trace`, if it is time (`trace_if_due`), and store it.
 
         `trace` returns the template, or None if there is none. Accept the template only if it gives `template` for the numbers of this
         call.
@@ -184,7 +184,7 @@ class SplitCall(NamedTuple):
         get_signature: Callable[[], GraphSignature],
         trace: Callable[[GraphSignature, GraphSignature], SymbolicRecord | None],
     ) -> None:
-        """Trace a size-generic launch record with `trace`, if it is time (`trace_if_due`).
+        """Trace a size-generic launch record with `trace`, if it is time (`trace_if_due`), and store it.
 
         `get_signature` returns the graph's signature. `trace` takes this signature and the one with symbolic sizes, and returns the record,
         or None. Accept the record only if it gives `record` for the numbers of this graph.
@@ -227,12 +227,12 @@ class SplitCall(NamedTuple):
 
 
 def is_known_scalar(x: Tensor) -> bool:
-    """Return whether the tensor `x` is a scalar with a known Python value."""
+    """Return whether the tensor `x` is a known scalar: a 0-d tensor with a Python number and no node, of its own dtype."""
     return type(x.storage) is ScalarStorage and x.storage.get_known_number(x.dtype) is not None
 
 
 def can_be_placeholder(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor that a placeholder of symbolic sizes may replace."""
+    """Return whether the argument `x` is a tensor that a tensor of symbolic sizes may replace: one that is no known scalar."""
     return type(x) is Tensor and not is_known_scalar(x)
 
 
@@ -244,10 +244,11 @@ def _trace_template(
     keywords: Mapping[str, Any],
     describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None,
 ) -> SizedTemplate | None:
-    """Run the fallback `fallback` with placeholders for `args` and `keywords`, and return the size-generic template of its result, or None.
+    """Run the fallback `fallback` with symbolic sizes in `args` and `keywords`, and return the size-generic template of its result, or
+    None.
 
-    `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call` returns
-    integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
+    `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call`, or None,
+    returns integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
     `concrete_template`, and a single step for a `NodeTemplate`; otherwise return None.
     """
     traced = SymbolicSizes(numbers)
@@ -280,10 +281,11 @@ def _trace_template(
 def _trace_records(
     concrete_template: ResultTemplate, symbolic_template: ResultTemplate, tensors: Sequence[Tensor], placeholders: Sequence[Tensor]
 ) -> list[StepRecord]:
-    """Return the size-generic launch records of the nodes of a result; a product has no record, since its sum computes it.
+    """Return the size-generic launch records of the nodes of a result; a product that is summed has no record, since its sum computes it.
 
-    `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of
-    `placeholders`. Nodes that can fail at run time get `NO_LAUNCH_RECORD`.
+    `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of `placeholders`,
+    the tensors of symbolic sizes. Nodes that can fail at run time get `NO_LAUNCH_RECORD`. Nodes whose record is not size-generic are left
+    out.
     """
     records = list[StepRecord]()
     if not isinstance(symbolic_template, StepsTemplate):
@@ -321,9 +323,10 @@ def _trace_records(
 def make_placeholders(
     symbolic_sizes: SymbolicSizes, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
-    """Return placeholders for the positional arguments `args` and the keyword arguments `keywords`, and the placeholder tensors among them.
+    """Return the positional arguments `args` and the keyword arguments `keywords` with symbolic sizes, and the tensors among them as a
+    list.
 
-    Shapes, strides and integers become symbolic sizes of `symbolic_sizes`.
+    Shapes, strides and integers become symbolic sizes of `symbolic_sizes` (`make_placeholder`).
     """
     placeholders, keyword_placeholders = (
         [make_placeholder(symbolic_sizes, x) for x in args],
@@ -379,7 +382,9 @@ _COMPARED_SLOTS: dict[type, tuple[str, ...]] = {
 
 
 def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
-    """Return whether the slot `name` of two templates of one variant has the same meaning for both."""
+    """Return whether the slot `name` of two templates of one variant has the same meaning for both, given its contents `value` and
+    `expected`.
+    """
     if value is None or expected is None:
         return value is expected
     if name == "recipe":
@@ -396,7 +401,9 @@ def _is_same_element(element: Any, expected: Any) -> bool:
 
 
 def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets and tracking."""
+    """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets, and whether derivatives record
+    it.
+    """
     (recipe, sources, starts, follows), (expected_recipe, expected_sources, expected_starts, expected_follows) = step, expected
     if (
         not is_same_recipe(recipe, expected_recipe)
@@ -409,9 +416,9 @@ def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
 
 
 def is_same_recipe(recipe: Recipe, expected: Recipe) -> bool:
-    """Return whether `recipe` and `expected` compute the same from the same sources.
+    """Return whether `recipe` and `expected` compute the same from the same sources: equal operation, shape, dtypes and layouts.
 
-    Equal recipes are a single object, unless the cache evicted the first.
+    They may be two objects: if one was made by the fast path, or if the cache evicted the first.
     """
     if recipe.op is not expected.op or (recipe.shape, recipe.dtype, recipe.dtypes) != (expected.shape, expected.dtype, expected.dtypes):
         return False

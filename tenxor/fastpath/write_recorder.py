@@ -76,7 +76,7 @@ def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
 def can_write(view: Tensor, value: Any) -> bool:
     """Return whether no two elements of `view` share memory, so that `value` may be written over the view.
 
-    If no elements share memory, but `value` does not fit, raise an error.
+    If no elements share memory, but the shape or dtype of `value` does not fit, raise the error of an assignment.
     """
     if not view.layout.is_injective():
         return False
@@ -111,7 +111,7 @@ def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambd
 
     The record is for storages without other readers. `can_write` checks whether the value may be written over the view; if the check fails,
     nothing is recorded. The check is skipped if a size-generic template gives the record. Return whether the generated code may do the
-    write now, by the new record. Return False, too, if a record existed, or within `retry_in_fast_path`.
+    write now, by the new record. Return False, too, if a record existed, for a transient layout, or within `retry_in_fast_path`.
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
@@ -171,7 +171,11 @@ class WriteDescription(NamedTuple):
 
     @classmethod
     def of(cls, view: Tensor, value: Any) -> WriteDescription | None:
-        """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write."""
+        """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write.
+
+        None is returned for an empty view, a view without strides or as another dtype, and a tensor that is a known scalar or a leaf of
+        derivatives. It is also returned for a bool, and for a number that the dtype of the view cannot hold.
+        """
         spec, node, kind = view.spec, view.storage.node, type(value)
         if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.is_uncacheable:
             return None
@@ -189,7 +193,9 @@ class WriteDescription(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def build_store_node(self) -> tuple[Node, Node | Scalar]:
-        """Return a store node like the node of the write, on nodes without memory, and the node or scalar with the value to write."""
+        """Return a store node like the node of the write, on nodes without memory, and the node or scalar with the value to write, which it
+        reads.
+        """
         dtype, shape, (number, layout, source_shape, source_dtype) = self.dtype, self.layout.shape, self.source
         storage_node = make_data_node(allocate(0), self.storage_shape, dtype)
         source: Node | Scalar = make_data_node(allocate(0), source_shape, source_dtype)
