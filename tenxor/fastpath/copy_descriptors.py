@@ -22,7 +22,7 @@ from ..tensor.gather_methods import MAX_EAGER_INDEX_CHECKS
 from ..tensor.join_by_fastpath import PARALLEL_COPY_BYTES, Arrange, Arrangement, should_copy_by_kernels
 from .limits import MAX_SMALL_BLOCK_BYTES
 from .recorder import build_keys
-from .size_generic import SplitCall, make_placeholder
+from .size_generic import SplitCall, make_symbolic_argument
 from .sized_template import RESULT_RECORD, SizedTemplate
 from .strided_copy import describe_copy
 from .write_recorder import compute_if_small
@@ -423,11 +423,11 @@ def _trace_join(
     of `dtype`, and the copy of each piece into the result, or None.
     """
     traced = SymbolicSizes(numbers)
-    placeholders = [make_placeholder(traced, x) for x in pieces]
+    placeholders = [make_symbolic_argument(traced, x) for x in pieces]
     arrangement = arrange(
         placeholders,
-        *[make_placeholder(traced, x) for x in arguments],
-        **{name: make_placeholder(traced, x) for name, x in keywords.items()},
+        *[make_symbolic_argument(traced, x) for x in arguments],
+        **{name: make_symbolic_argument(traced, x) for name, x in keywords.items()},
     )
     descriptor = _describe_join(placeholders, dtype, arrangement)
     return None if descriptor is None else descriptor.build_sized_template(traced, template)

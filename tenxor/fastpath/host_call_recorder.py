@@ -27,7 +27,7 @@ from ..runtime.plan_tracing import SymbolicSizes
 from ..tensor import Tensor
 from .direct_call_programs import build_program, pack_program
 from .host_reports import HostReport, collect_reports
-from .size_generic import SplitCall, make_placeholder, make_placeholders
+from .size_generic import SplitCall, make_symbolic_argument, make_symbolic_arguments
 from .sized_template import DIRECT_CALL_RECORD, SizedTemplate
 from .template_builder import get_result_constructor, is_transient
 
@@ -290,7 +290,7 @@ def _trace_announced_call(
     returns the description of the direct call for symbolic operands, or None.
     """
     traced = SymbolicSizes(numbers)
-    placeholders, operand_placeholders = [make_placeholder(traced, t) for t in tensors], list[Tensor]()
+    placeholders, operand_placeholders = [make_symbolic_argument(traced, t) for t in tensors], list[Tensor]()
     for t in operands:
         operand_placeholders += [
             s for x, s in zip(tensors, placeholders, strict=True) if (x.storage, x.spec, x.offset) == (t.storage, t.spec, t.offset)
@@ -323,7 +323,7 @@ def trace_host_call(
     with tensors of symbolic sizes in place of `args` and `keywords`. It computes nothing, and reports how it would call NumPy.
     """
     traced, observer = SymbolicSizes(numbers), upcalls.host_call_observer
-    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
+    placeholders, keyword_placeholders, tensors = make_symbolic_arguments(traced, args, keywords)
     with get_size_generic_functions().disable_fast_path(), collect_reports() as reports:
         try:
             upcalls.host_call_observer = observer

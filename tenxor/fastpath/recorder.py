@@ -42,7 +42,7 @@ from . import update_recipes
 from .eager_evaluation import no_eager_eval
 from .host_reports import HostReport, collect_reports
 from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH
-from .size_generic import SplitCall, can_be_placeholder, is_known_scalar
+from .size_generic import SplitCall, can_get_symbolic_sizes, is_known_scalar
 from .template_builder import build_steps_template, build_tuple_template, build_view_template, is_transient
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
@@ -430,7 +430,7 @@ def _apply_and_trace(op: Op, operands: Sequence[Any], fallback: Callable[..., An
         if kind is not Tensor and kind not in NUMBER_TYPES:
             return fallback(*args)
         keys.append(_build_operand_key(x))
-        signature_arguments.append(kind if kind is not Tensor else x if x.ndim or can_be_placeholder(x) else x.dtype)
+        signature_arguments.append(kind if kind is not Tensor else x if x.ndim or can_get_symbolic_sizes(x) else x.dtype)
     if Tensor not in map(type, signature_arguments):
         return fallback(*args)
     table, outer_key, inner_key = locate_template(op, keys)

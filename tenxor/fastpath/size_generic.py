@@ -157,11 +157,11 @@ class SplitCall(NamedTuple):
         `template` is the template just recorded for these arguments; do nothing if `template` is None. Scalars are never symbolic here,
         even if a tensor has a size of the same value.
         """
-        tensors = [x for x in args if can_be_placeholder(x)]
+        tensors = [x for x in args if can_get_symbolic_sizes(x)]
 
         def call_fallback(*placeholders: Any) -> Any:
             iterator = iter(placeholders)
-            return fallback(*[next(iterator) if can_be_placeholder(x) else x for x in args])
+            return fallback(*[next(iterator) if can_get_symbolic_sizes(x) else x for x in args])
 
         self.trace_call(template, call_fallback, tensors)
 
@@ -227,11 +227,13 @@ class SplitCall(NamedTuple):
 
 
 def is_known_scalar(x: Tensor) -> bool:
-    """Return whether the tensor `x` is a known scalar: a 0-d tensor with a Python number and no node, of its own dtype."""
+    """Return whether the tensor `x` is a known scalar: its storage has a Python number of the dtype of `x` and no node. `x` may have axes,
+    as a broadcast view.
+    """
     return type(x.storage) is ScalarStorage and x.storage.get_known_number(x.dtype) is not None
 
 
-def can_be_placeholder(x: Any) -> bool:
+def can_get_symbolic_sizes(x: Any) -> bool:
     """Return whether the argument `x` is a tensor that a tensor of symbolic sizes may replace: one that is no known scalar."""
     return type(x) is Tensor and not is_known_scalar(x)
 
@@ -252,7 +254,7 @@ def _trace_template(
     `concrete_template`, and a single step for a `NodeTemplate`; otherwise return None.
     """
     traced = SymbolicSizes(numbers)
-    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
+    placeholders, keyword_placeholders, tensors = make_symbolic_arguments(traced, args, keywords)
     with get_size_generic_functions().disable_fast_path():
         first_node_number = next_serial()
         result = fallback(*placeholders, **keyword_placeholders)
@@ -320,22 +322,22 @@ def _trace_records(
     return records
 
 
-def make_placeholders(
+def make_symbolic_arguments(
     symbolic_sizes: SymbolicSizes, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
     """Return the positional arguments `args` and the keyword arguments `keywords` with symbolic sizes, and the tensors among them as a
     list.
 
-    Shapes, strides and integers become symbolic sizes of `symbolic_sizes` (`make_placeholder`).
+    Shapes, strides and integers become symbolic sizes of `symbolic_sizes` (`make_symbolic_argument`).
     """
     placeholders, keyword_placeholders = (
-        [make_placeholder(symbolic_sizes, x) for x in args],
-        {name: make_placeholder(symbolic_sizes, x) for name, x in keywords.items()},
+        [make_symbolic_argument(symbolic_sizes, x) for x in args],
+        {name: make_symbolic_argument(symbolic_sizes, x) for name, x in keywords.items()},
     )
     return placeholders, keyword_placeholders, [x for x in (*placeholders, *keyword_placeholders.values()) if type(x) is Tensor]
 
 
-def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
+def make_symbolic_argument(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
     """Return `x`, an argument of a traced call, with the symbolic sizes of `symbolic_sizes` in place of the numbers being traced.
 
     An integer becomes a symbolic size, and the items of a tuple are replaced alike. A tensor becomes a tensor of symbolic shape and
@@ -350,7 +352,7 @@ def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
             node.tape_node = TapeNode(node.recipe)
         return Tensor(Storage(node), layout, x.dtype)
     if type(x) is tuple:
-        return tuple([make_placeholder(symbolic_sizes, k) for k in x])
+        return tuple([make_symbolic_argument(symbolic_sizes, k) for k in x])
     return symbolic_sizes.symbolize_dims((x,))[0] if type(x) is int else x
 
 

@@ -254,7 +254,7 @@ class SizedTemplate(SizeProgram):
             steps.append(
                 (recipe.op, recipe.dtypes, recipe.keeps_order, spec_number, operand_spec_numbers, only_number, dict(recipe.residuals or ()))
             )
-            operand_patterns.append((tuple([get_placeholder(s) if has_symbolic_value(s) else s for s in sources]), len(starts), follows))
+            operand_patterns.append((tuple([get_scalar_pattern(s) if has_symbolic_value(s) else s for s in sources]), len(starts), follows))
             operand_values += [*starts, *values]
         if self.is_single:  # the caller knows sources and offsets
             self.fixed_step_operands: tuple[StepOperands, ...] | None = ()
@@ -308,7 +308,7 @@ def get_symbolic_size(source: Any) -> IntOrSymInt:
     return size
 
 
-def get_placeholder(source: Any) -> DType | tuple[DType, float]:
+def get_scalar_pattern(source: Any) -> DType | tuple[DType, float]:
     """Return the pattern that a template stores for `source`, a `Scalar` with a symbolic value: its dtype.
 
     For a quotient (a constant over a size), return the dtype and the constant.

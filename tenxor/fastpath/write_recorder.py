@@ -174,7 +174,8 @@ class WriteDescription(NamedTuple):
         """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write.
 
         None is returned for an empty view, a view without strides or as another dtype, and a tensor that is a known scalar or a leaf of
-        derivatives. It is also returned for a bool, and for a number that the dtype of the view cannot hold.
+        derivatives. It is also returned for a bool, and for a float or int over another kind of dtype: floats are written over floats, ints
+        over floats and integers.
         """
         spec, node, kind = view.spec, view.storage.node, type(value)
         if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.is_uncacheable:

@@ -75,8 +75,8 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
 
 
 def _emit_new_vector(f: FunctionBuilder) -> None:
-    """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements; null if its template or memory is missing,
-    mostly with an error set.
+    """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements, a new reference; null if memory is short
+    or `table` raises an error.
 
     `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor.
     """

@@ -77,8 +77,8 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
     """Emit `compute_fused(root)`: compute the pending node `root` with its graph by the kernels of a plan. Return true, or false to leave
     the node to Python, with or without an error set.
 
-    Python makes a missing launch record. The caller owns a reference to `root`. Python code may run. A node of more than `MAX_RESULT_BYTES`
-    bytes, or with enough elements to be shared among threads, is declined.
+    Python makes a missing launch record. The caller owns a reference to `root`. Python code may run. A result of more than
+    `MAX_SMALL_BLOCK_BYTES` bytes is declined if it has more than `MAX_RESULT_BYTES` bytes, or enough elements to be shared among threads.
     """
     (root,) = f.arguments
     recipe = f.get_slot(root, "Node.recipe")

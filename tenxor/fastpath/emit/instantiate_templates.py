@@ -26,50 +26,39 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
     The functions emitted include `match_signature`, `instantiate_template`, `instantiate_call`, `instantiate_recipe`, `instantiate_record`,
     `next_spec` and `next_tuple`."""
+    pointers = lambda *names: [(name, POINTER) for name in names]
     _emit_find_data_recipe(FunctionBuilder(module, objects, "find_data_recipe", [("spec", POINTER)]))
-    _emit_store_data_recipe(
-        FunctionBuilder(module, objects, "store_data_recipe", [(name, POINTER) for name in ("dtype", "shape", "recipe")])
-    )
+    _emit_store_data_recipe(FunctionBuilder(module, objects, "store_data_recipe", pointers("dtype", "shape", "recipe")))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _emit_python_data_recipe(FunctionBuilder(module, objects, "python_data_recipe", entry_parameters, is_exported=True))
-    recipe_parameters = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")]
+    recipe_parameters = pointers("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")
     _emit_instantiate_recipe(FunctionBuilder(module, objects, "instantiate_recipe", recipe_parameters))
-    _emit_find_recipe(FunctionBuilder(module, objects, "find_recipe", [(name, POINTER) for name in _RECIPE_FIELDS]))
+    _emit_find_recipe(FunctionBuilder(module, objects, "find_recipe", pointers(*_RECIPE_FIELDS)))
     _emit_next_spec(FunctionBuilder(module, objects, "next_spec", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _emit_next_tuple(FunctionBuilder(module, objects, "next_tuple", [("count", I64), ("cursor", POINTER)]))
     _emit_instantiate_sources(FunctionBuilder(module, objects, "instantiate_sources", [("sources", POINTER), ("cursor", POINTER)]))
     _emit_instantiate_step(FunctionBuilder(module, objects, "instantiate_step", [("step", POINTER), ("specs", POINTER)]))
     _emit_instantiate_operands(FunctionBuilder(module, objects, "instantiate_operands", [("read", POINTER), ("cursor", POINTER)]))
-    _emit_instantiate_record(
-        FunctionBuilder(module, objects, "instantiate_record", [(name, POINTER) for name in ("words", "places", "cursor")])
-    )
-    _emit_store_record(
-        FunctionBuilder(module, objects, "store_record", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1)
-    )
-    _emit_instantiate_element(
-        FunctionBuilder(module, objects, "instantiate_element", [(name, POINTER) for name in ("part", "cursor", "specs")])
-    )
-    _emit_build_template(FunctionBuilder(module, objects, "build_template", [(name, POINTER) for name in ("rule", "cursor", "specs")]))
-    _emit_instantiate_template(
-        FunctionBuilder(module, objects, "instantiate_template", [(name, POINTER) for name in ("rule", "results", "given")])
-    )
+    _emit_instantiate_record(FunctionBuilder(module, objects, "instantiate_record", pointers("words", "places", "cursor")))
+    _emit_store_record(FunctionBuilder(module, objects, "store_record", pointers("recipe", "product", "frame", "plan"), I1))
+    _emit_instantiate_element(FunctionBuilder(module, objects, "instantiate_element", pointers("part", "cursor", "specs")))
+    _emit_build_template(FunctionBuilder(module, objects, "build_template", pointers("rule", "cursor", "specs")))
+    _emit_instantiate_template(FunctionBuilder(module, objects, "instantiate_template", pointers("rule", "results", "given")))
     _emit_match_signature(FunctionBuilder(module, objects, "match_signature", []))
     cache_parameters = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
     _emit_instantiate_cached(FunctionBuilder(module, objects, "instantiate_cached", cache_parameters))
     call_parameters = [*cache_parameters, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
     _emit_instantiate_call(FunctionBuilder(module, objects, "instantiate_call", call_parameters))
-    _emit_instantiate_for_dims(
-        FunctionBuilder(module, objects, "instantiate_for_dims", [(name, POINTER) for name in ("rule", "numbers", "specs")])
-    )
+    _emit_instantiate_for_dims(FunctionBuilder(module, objects, "instantiate_for_dims", pointers("rule", "numbers", "specs")))
     _emit_python_instantiate(
         FunctionBuilder(module, objects, "python_instantiate", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
-    """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe, not cached, or null
-    if memory runs out. The result is contiguous, with the shape and dtype of `spec`. The other arguments become slots of the recipe;
-    `through` becomes `Recipe.packed_specs`."""
+    """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new, uncached recipe; null if
+    memory runs out. The result is contiguous, with shape and dtype of `spec`. `through` becomes `Recipe.packed_specs`, others slots of
+    their name."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -94,12 +83,13 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `find_recipe(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, as a new reference.
+    """Emit `find_recipe(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, a new reference; or
+    null.
 
     The recipe is looked up in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, or made and cached there; it is
     not interned. `through` is a tuple: the spec of each source or None, then the spec through which the result is written, or None.
-    `keeps_order` becomes `Recipe.keeps_order` of a new recipe, and must follow from the others. A full cache is cleared first, with the
-    result templates of all specs. Return null if the recipe cannot be made."""
+    `keeps_order` becomes `Recipe.keeps_order`, and must follow from the others. A full cache is cleared first, with all result templates.
+    """
     recipes = f.load_object("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])
@@ -151,7 +141,7 @@ def _emit_next_tuple(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_sources(f: FunctionBuilder) -> None:
-    """Emit `instantiate_sources(sources, cursor)`: return the tuple `sources` of a step with the missing scalars filled in, as a new
+    """Emit `instantiate_sources(sources, cursor)`: return the tuple `sources` of a step with the missing scalars filled in, a new
     reference. A dtype stands for a scalar of this dtype, the next integer at the pointer `cursor`. A pair `(dtype, dividend)` stands for
     the dividend divided by the next integer. Nodes, scalars and numbers of sources stay. Return null if memory runs out."""
     sources, cursor = f.arguments
@@ -189,8 +179,8 @@ def _emit_instantiate_sources(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_step(f: FunctionBuilder) -> None:
-    """Emit `instantiate_step(step, specs)`: return a new recipe for `step`, an item of `SizedTemplate.steps`. `specs` is the array of specs
-    that the step refers to by index: those of the operands, then new ones. Return null if memory runs out."""
+    """Emit `instantiate_step(step, specs)`: return a new recipe for `step`, an item of `SizedTemplate.steps`; null if memory runs out.
+    `specs` is the array of specs that the step refers to by index: those of the operands, then new ones."""
     step, specs = f.arguments
     op, dtypes, keeps_order, result_index, spec_indices, boxed_common_index, residuals = (f.tuple_item(step, k) for k in range(STEP_ITEMS))
 
@@ -214,9 +204,9 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
-    """Emit `instantiate_operands(read, cursor)`: return an item of `StepsTemplate.step_operands`, as a new reference: the sources, offsets
-    and derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; missing numbers are the next integers at
-    the pointer `cursor`, which is advanced. Return null if memory runs out."""
+    """Emit `instantiate_operands(read, cursor)`: return an item of `StepsTemplate.step_operands`, a new reference; null without memory.
+    `read` is the pattern of the item, from `SizedTemplate.step_operand_patterns`; missing numbers are the next integers at the pointer
+    `cursor`."""
     read, cursor = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
     new_offsets = f.require_new(f.call("next_tuple", POINTER, [f.unbox_integer(starts), cursor]))
@@ -228,9 +218,8 @@ def _emit_instantiate_operands(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_record(f: FunctionBuilder) -> None:
-    """Emit `instantiate_record(words, positions, cursor)`: return a copy of the launch record `words`, a bytes object, with the next
-    integers at the words `positions`, a tuple. Without positions, the record itself is returned. The reference is new. Return null if
-    memory runs out."""
+    """Emit `instantiate_record(words, positions, cursor)`: return a copy of the launch record `words`, bytes, with the next integers at the
+    words `positions`, a tuple. Without positions, `words` is returned. The reference is new; null if memory runs out."""
     words, positions, cursor = f.arguments
     f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(words))
     record = f.require_new(
@@ -249,8 +238,8 @@ def _emit_instantiate_record(f: FunctionBuilder) -> None:
 def _emit_store_record(f: FunctionBuilder) -> None:
     """Emit `store_record(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, the owner of the kernel. The
     record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over the recipe `product` and is stored
-    with `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false if memory runs out or Python
-    raises an error. Python code may run at the beginning."""
+    with `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false with an error. Python code may
+    run first."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_object(product, "None")
 
@@ -296,8 +285,8 @@ def _emit_store_record(f: FunctionBuilder) -> None:
 
 def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
     """Emit the creation of a result template of the class named `variant`. Return the template, which is held. `slots` are values of slots,
-    to which the template takes references of its own. By default the key is None and the launch record is empty. Without memory, the
-    emitted function returns null or 0."""
+    to which the template takes references of its own. By default the key is None and the launch record is empty. Null or 0 is returned
+    without memory."""
     template = f.new_instance(variant)
     empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
     for slot, x in (empty_slots | slots).items():
@@ -306,14 +295,14 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
 
 
 def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a call for the recipe of contiguous data with the shape and dtype of `spec`. Return the recipe, which is held. The emitted
-    function returns null or 0 for more than `MAX_ELEMENTS` elements, and if memory runs out."""
+    """Emit a call of `find_data_recipe` for the recipe of contiguous data with the shape and dtype of `spec`. Return the recipe, which is
+    held. The emitted function returns null or 0 if there is none."""
     return f.require_new(f.call("find_data_recipe", POINTER, [spec]))
 
 
 def _emit_find_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `find_data_recipe(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`. The reference
-    is new; null stands for more than `MAX_ELEMENTS` elements, or no memory."""
+    """Emit `find_data_recipe(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`, as a new
+    reference; null for more than `MAX_ELEMENTS` elements, or without memory."""
     (spec,) = f.arguments
     data_recipe = f.get_slot(spec, "Spec.data")
     f.return_if(~f.is_null(data_recipe), lambda: f.incref(data_recipe))
@@ -340,8 +329,8 @@ def _emit_find_data_recipe(f: FunctionBuilder) -> None:
 
 def _emit_store_data_recipe(f: FunctionBuilder) -> None:
     """Emit `store_data_recipe(dtype, shape, recipe)`: return the recipe of contiguous data in memory (`DATA`), as a new reference. `shape`
-    is a tuple of integers. If the contiguous spec has no recipe yet, the spec keeps `recipe`, or a new recipe if `recipe` is None. Return
-    null for more than `MAX_AXES` axes, more than `MAX_ELEMENTS` elements, and if memory runs out."""
+    is a tuple. If the spec has no recipe yet, it keeps `recipe`, or a new recipe if `recipe` is None. Return null for more than `MAX_AXES`
+    axes or `MAX_ELEMENTS` elements, and if memory runs out."""
     dtype, shape, recipe = f.arguments
     ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
@@ -363,10 +352,9 @@ def _emit_python_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_element(f: FunctionBuilder) -> None:
-    """Emit `instantiate_element(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference.
-    `element` is an item of `SizedTemplate.element_specs`: a pair of indices in the array `specs` gives a view or a tensor in memory, a
-    table of templates by size is returned itself. The next integer at the pointer `cursor` is its offset. Return null if memory runs out.
-    """
+    """Emit `instantiate_element(element, cursor, specs)`: return the template of an element of a tuple of results, a new reference.
+    `element` is an item of `SizedTemplate.element_specs`: a pair of indices in the array `specs` gives a view or a tensor in memory, at the
+    next integer as its offset. A table of templates by size is returned itself. Return null if memory runs out."""
     element, cursor, specs = f.arguments
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
@@ -391,10 +379,9 @@ def _emit_instantiate_element(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_template(f: FunctionBuilder) -> None:
-    """Emit `instantiate_template(rule, results, operand_specs)`: return the result template of the sized template `rule`, as a new
-    reference, or null if memory runs out. The array `results` has the values of the rule's size program, and the array `operand_specs` the
-    operands' specs, at least `SizedTemplate.given_count` of them. Operand specs and new specs are kept alive until the template is
-    complete."""
+    """Emit `instantiate_template(rule, results, operand_specs)`: return the result template of the sized template `rule`, a new reference;
+    null without memory. The array `results` has the values of the rule's size program, and the array `operand_specs` the operands' specs,
+    at least `SizedTemplate.given_count`. Operand specs and new specs are kept alive meanwhile."""
     rule, results, operand_specs = f.arguments
     new_spec_patterns, given_count = (
         f.get_slot(rule, "SizedTemplate.new_specs"),
@@ -424,9 +411,9 @@ def _emit_instantiate_template(f: FunctionBuilder) -> None:
 
 
 def _emit_build_template(f: FunctionBuilder) -> None:
-    """Emit `build_template(rule, cursor, specs)`: return the result template of the sized template `rule`, as a new reference, or null if
-    memory runs out. The array `specs` has the operand specs, then the new specs; remaining numbers are the next integers at the pointer
-    `cursor`. Launch records of steps are stored with the new recipes."""
+    """Emit `build_template(rule, cursor, specs)`: return the result template of the sized template `rule`, a new reference; null without
+    memory. The array `specs` has the operand specs, then the new specs; remaining numbers are the next integers at the pointer `cursor`.
+    Launch records of steps are stored with the new recipes."""
     rule, cursor, specs = f.arguments
     steps, records = (f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("steps", "records"))
     shift = f.box_integer(load_next_word(cursor))
@@ -533,8 +520,8 @@ def _emit_build_template(f: FunctionBuilder) -> None:
 
 def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: Value) -> Value:
     """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, a sized template, borrowed; without a
-    match, the emitted function returns null or 0. `templates` is the cache (`GuardedCache`) of a signature. The array `results` gets the
-    results of the rule's size program."""
+    match, the emitted function returns null or 0. `templates` is a `GuardedCache`. The array `results` gets the results of the size
+    program."""
     rules = f.get_slot(templates, "GuardedCache.entries")
     position, count, match = f.local(I64, f.i64(0)), f.list_length(rules), f.local(POINTER, f.null())
 
@@ -553,8 +540,8 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
-    """Emit `match_signature()`: return the result template for a call with the signature written last (global `@kind`), or null if no rule
-    matches. The reference is new."""
+    """Emit `match_signature()`: return the result template for the call of the signature written last, a new reference; null without a
+    rule."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)
@@ -567,7 +554,7 @@ def _emit_match_signature(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
     """Emit `instantiate_for_dims(rule, numbers, specs)`: return the result template of the sized template `rule` for the dims `numbers` and
-    the operand specs `specs`, both tuples. The result is a new reference, or null if the guards of the rule fail or memory runs out."""
+    the operand specs `specs`, both tuples. The result is a new reference; null if a guard of the rule fails or memory runs out."""
     rule, numbers, specs = f.arguments
     program, results = f.get_slot(rule, "SizedTemplate.bytecode"), f.local(array(I64, MAX_RESULTS))
     f.require(f.call("evaluate_program", I64, [program, unbox_dims(f, program, numbers), results]) > 0)
@@ -577,24 +564,22 @@ def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_call(f: FunctionBuilder) -> None:
     """Emit `instantiate_call(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template of a rule for a
-    call. The table at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. The call is described
-    by the arguments from `arguments` on (`call_signatures.sign_call`). Return null if the call has no signature, if no rule matches, or if
-    memory runs out."""
+    call, borrowed from the table at byte `slot` of `spec`, which caches it under `name` and `other_key`. The call is described by the
+    arguments from `arguments` on (`call_signatures.sign_call`). Return null without a signature, rule or memory."""
     spec, slot, name, other_key, arguments, count, names, tape_mask = f.arguments
     f.require(call_signatures.sign_call(f, name, arguments, count, names, tape_mask))
     f.emit_return(f.call("instantiate_cached", POINTER, [spec, slot, name, other_key]))
 
 
 def instantiate_signature(f: FunctionBuilder) -> Value:
-    """Emit a call for the result template of the signature written last. Return the template, which is held. The emitted function returns
-    null or 0 if no rule matches."""
+    """Emit a call of `match_signature` for the result template of the signature written last. Return the template, which is held. Without a
+    matching rule the emitted function returns null or 0."""
     return f.require_new(f.call("match_signature", POINTER, []))
 
 
 def _emit_instantiate_cached(f: FunctionBuilder) -> None:
-    """Emit `instantiate_cached(spec, slot, name, other_key)`: return the result template of a rule for the signature written last. The
-    table at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. Return null if no rule matches,
-    or if memory runs out."""
+    """Emit `instantiate_cached(spec, slot, name, other_key)`: return the result template of a rule for the signature written last. It is
+    borrowed from the table at byte `slot` of `spec`, which caches it under `name` and `other_key`. Return null without a rule or memory."""
     template = instantiate_signature(f)
     f.require(f.call("cache_template", I1, [*f.arguments, template]))
     f.release_held(template)
@@ -602,7 +587,6 @@ def _emit_instantiate_cached(f: FunctionBuilder) -> None:
 
 
 def _emit_python_instantiate(f: FunctionBuilder) -> None:
-    """Emit `python_instantiate(rule, numbers, specs)`, called from Python: return the result of `instantiate_for_dims`, or
-    None for null."""
+    """Emit `python_instantiate(rule, numbers, specs)`, called from Python: return the result of `instantiate_for_dims`; None for null."""
     args = f.arguments[1]
     f.return_or_none(f.call("instantiate_for_dims", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
