@@ -368,11 +368,11 @@ def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key
 def record_join(
     op: str, tensors: Sequence[Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how to join tensors like `tensors` by copies, or that copies alone cannot join them. Do nothing if a record exists, or if
-    `tensors` are not all plain tensors.
+    """Record how to join tensors like `tensors` by copies, or record that copies alone cannot join them. Do nothing if a record exists, or
+    if an item of `tensors` is no plain tensor.
 
-    `op` names the joining function, `arguments` and `keywords` are its further arguments, and `result` is the tensor that it returned.
-    `arrange` takes the pieces and these arguments, and returns the layout of the result and the copy of each piece into it, or None.
+    `op` names the joining function, `arguments` and `keywords` are its further arguments, and `result` is the tensor returned. `arrange`
+    takes the pieces and the further arguments, and returns the layout of the result and the copy of each piece into the result, or None.
     Nothing is recorded for more than `MAX_JOINED_TENSORS` tensors, with a tensor among the further arguments, or for transient layouts.
     More than `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call. A size-generic template may be traced, too.
     """

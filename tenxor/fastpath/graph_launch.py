@@ -225,11 +225,12 @@ def _trace_graph_record(signature: GraphSignature, symbolic_signature: GraphSign
 
 
 def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrSymInt]:
-    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`; none if no record can run it.
+    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`; an empty sequence if no
+    record can run the graph.
 
     The result is empty if the plan needs more than `MAX_KERNELS` kernels or `MAX_NODES` nodes, or if a result is too large: more than
-    `MAX_RESULT_BYTES`, or `MAX_SMALL_BLOCK_BYTES` for an intermediate. It is also empty if a kernel needs Python, or if the plan reads a
-    small part of a large inlined node: Python counts such requests (`runtime/element_requests.py`).
+    `MAX_RESULT_BYTES`, or `MAX_SMALL_BLOCK_BYTES` for an intermediate. The result is also empty if a kernel needs Python, or if the plan
+    reads a small part of a large inlined node: Python counts requests for such parts (`runtime/element_requests.py`).
     """
     root_index = len(signature.nodes) - 1
     if len(plan.steps) > MAX_KERNELS or len(signature.nodes) + plan.additional_slot_count > MAX_NODES:
@@ -273,10 +274,10 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
 def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
     """Return a dict from the result slot of each step of `plan` to the node in whose memory the result is written, or None.
 
-    Without overwriting this is the step's own node, else the last node to overwrite it. Slots and nodes have the same numbers.
+    This is the step's own node, or the last node that overwrites the result. Slots and nodes have the same numbers.
 
     Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
-    that a copy is written; or the result is larger than `MAX_SMALL_BLOCK_BYTES` bytes, since the write may then be one of many pending
+    the plan writes a copy; or the result is larger than `MAX_SMALL_BLOCK_BYTES` bytes, since the write may then be one of many pending
     writes.
     """
     target_nodes: dict[int, int] = {}
@@ -295,10 +296,10 @@ def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
 
 
 def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int, int]]:
-    """Return pairs of the index and the role of each inlined node that is costly to compute again (`Plan.expensive_slots`).
+    """Return pairs of the index and the role of each inlined node with a high cost of a second computation (`Plan.expensive_slots`).
 
-    The role is `INLINED_EXPENSIVE` for a node with many elements, or one that is cheap to store, and otherwise `INLINED`. It is `STORED` if
-    sums would add in another order without the node. The nodes are those of `signature`.
+    The role is `INLINED_EXPENSIVE` for a node with many elements, or for a node cheap to store, and otherwise `INLINED`. The role is
+    `STORED` if sums would add in another order without the node. The nodes are numbered as in `signature`.
     """
     nodes, reordered_ids = signature.nodes, find_reordered_ids(signature.nodes) if plan.expensive_slots else set()
     costly_indices = {k for k in plan.expensive_slots if k in plan.cheap_to_store_slots or _is_expensive(nodes[k], plan.target)}

@@ -104,8 +104,8 @@ def build_direct_template(
 def locate_operands(
     direct_call: DirectCall, tensors: Sequence[Tensor], operands: Sequence[Tensor], scalars: Sequence[Any] = ()
 ) -> tuple[list[tuple[int, int, ByteLayout]], DType | None] | None:
-    """Return a list that says where each of `operands`, the operands of a direct call, is stored, and the dtype of the scalar argument;
-    None if there is no such list.
+    """Return a list that says where each of `operands`, the operands of a direct call, is stored, and the dtype of the scalar argument; or
+    None.
 
     `direct_call` describes the call, and `tensors` and `scalars` are the tensor and scalar arguments of the recorded function. Three items
     describe an operand: the index of the tensor argument with the same storage, the offset in bytes from the first element of this tensor,

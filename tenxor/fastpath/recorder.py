@@ -69,8 +69,8 @@ def wrap_recording(
     for tracers, transient layouts and calls with an `out` argument. Calls with floats are not recorded beyond `MAX_FLOAT_CALLS` records.
 
     `describe_call`, if given, takes the same arguments and returns integers to store with the template for the generated code, or None to
-    prevent recording. `generated_method` is the generated method of this name, or None. It is called instead of the fallback if a recorded
-    call was left to Python because of long pending graphs, which are then computed.
+    prevent recording. `generated_method` is the generated method of this name, or None. The method calls `generated_method` instead of the
+    fallback if the generated code has declined a recorded call because of long pending graphs. The method computes these graphs first.
     """
 
     def method(*args: Any, **keywords: Any) -> Any:

@@ -166,10 +166,10 @@ class SplitCall(NamedTuple):
         self.trace_call(template, call_fallback, tensors)
 
     def trace_template(self, template: ResultTemplate, trace: Callable[[], SizedTemplate | None]) -> None:
-        """Trace a size-generic template with `trace`, if it is time (`trace_if_due`), and store it.
+        """Trace a size-generic template with `trace`, if the trace is due (`trace_if_due`), and store the template.
 
-        `trace` returns the template, or None if there is none. Accept the template only if it gives `template` for the numbers of this
-        call.
+        `trace` returns the template, or None for a call that is not size-generic. Accept the template only if it gives `template` for the
+        numbers of this call.
         """
 
         def is_right(rule: SizedTemplate) -> bool:
@@ -184,10 +184,10 @@ class SplitCall(NamedTuple):
         get_signature: Callable[[], GraphSignature],
         trace: Callable[[GraphSignature, GraphSignature], SymbolicRecord | None],
     ) -> None:
-        """Trace a size-generic launch record with `trace`, if it is time (`trace_if_due`), and store it.
+        """Trace a size-generic launch record with `trace`, if the trace is due (`trace_if_due`), and store the record.
 
-        `get_signature` returns the graph's signature. `trace` takes this signature and the one with symbolic sizes, and returns the record,
-        or None. Accept the record only if it gives `record` for the numbers of this graph.
+        `get_signature` returns the graph's signature. `trace` takes this signature and the same signature with symbolic sizes, and returns
+        the record, or None. Accept the record only if it gives `record` for the numbers of this graph.
         """
 
         def trace_sized_record() -> SizedRecord | None:
@@ -234,7 +234,9 @@ def is_known_scalar(x: Tensor) -> bool:
 
 
 def can_get_symbolic_sizes(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor that a tensor of symbolic sizes may replace: one that is no known scalar."""
+    """Return whether `make_symbolic_argument` may replace the argument `x` by a tensor of symbolic sizes: whether `x` is a tensor, but no
+    known scalar.
+    """
     return type(x) is Tensor and not is_known_scalar(x)
 
 
@@ -283,11 +285,12 @@ def _trace_template(
 def _trace_records(
     concrete_template: ResultTemplate, symbolic_template: ResultTemplate, tensors: Sequence[Tensor], placeholders: Sequence[Tensor]
 ) -> list[StepRecord]:
-    """Return the size-generic launch records of the nodes of a result; a product that is summed has no record, since its sum computes it.
+    """Return the size-generic launch records of the nodes of a result. A product under a sum has no record, since the kernel of the sum
+    computes both.
 
     `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of `placeholders`,
-    the tensors of symbolic sizes. Nodes that can fail at run time get `NO_LAUNCH_RECORD`. Nodes whose record is not size-generic are left
-    out.
+    the tensors of symbolic sizes. Nodes that can fail at run time get `NO_LAUNCH_RECORD`. Nodes are left out if their record is not
+    size-generic.
     """
     records = list[StepRecord]()
     if not isinstance(symbolic_template, StepsTemplate):
@@ -404,7 +407,7 @@ def _is_same_element(element: Any, expected: Any) -> bool:
 
 def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
     """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets, and whether derivatives record
-    it.
+    the node.
     """
     (recipe, sources, starts, follows), (expected_recipe, expected_sources, expected_starts, expected_follows) = step, expected
     if (
@@ -420,7 +423,7 @@ def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
 def is_same_recipe(recipe: Recipe, expected: Recipe) -> bool:
     """Return whether `recipe` and `expected` compute the same from the same sources: equal operation, shape, dtypes and layouts.
 
-    They may be two objects: if one was made by the fast path, or if the cache evicted the first.
+    The recipes may be two objects: if the fast path made one, or if the cache evicted the first.
     """
     if recipe.op is not expected.op or (recipe.shape, recipe.dtype, recipe.dtypes) != (expected.shape, expected.dtype, expected.dtypes):
         return False

@@ -38,9 +38,8 @@ def is_part_of_storage(x: Any, max_bytes: int = MAX_SMALL_BLOCK_BYTES) -> bool:
 
 
 def unwrap_scalar(x: Any, value: Any) -> Any:
-    """Return `value`, a value to write over a part of `x`, as a Python number if it is a known scalar of the dtype of `x`.
-
-    A known scalar is a 0-d tensor with a known value. Any other `value` is returned as it is.
+    """Return `value`, a value to write over a part of `x`, as a Python number if `value` is a known scalar of the dtype of `x`; otherwise
+    `value` itself.
     """
     number = known_scalar(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number

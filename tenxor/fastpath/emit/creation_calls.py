@@ -22,6 +22,7 @@ MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fie
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to create tensors: replayed creation calls, blank tensors, and tensors from lists and arrays.
+    `objects` is the table of the objects that the code refers to.
 
     The functions emitted include `replay_creation`, `create_tensor`, `blank`, `python_from_list`, `python_from_array`, `fill_from_list` and
     `fill_from_buffer`.
@@ -289,10 +290,11 @@ def _emit_cache_blank(f: FunctionBuilder) -> None:
 
 
 def _emit_python_fill(f: FunctionBuilder) -> None:
-    """Emit `fill_from_list(list, buffer, rows, count, kind)`, called from Python: write a list of `count` numbers, or of `rows` lists of
-    them if `rows` > 0, into the memory of a `Buffer`.
+    """Emit `fill_from_list(list, buffer, rows, count, kind)`, called from Python: write the numbers of a list into the memory of a
+    `Buffer`. `list` has `count` numbers, or, if `rows` > 0, `rows` lists of `count` numbers.
 
-    Return whether every number has a value of the kind `kind`, one of `LIST_KINDS`, and every list the length; if not, some may be written.
+    Return a bool: whether every list has its length, and every number has a value of the kind `kind`, one of `LIST_KINDS`. After False,
+    some numbers may be written.
     """
     numbers, buffer, *boxed_numbers = _load_arguments(f, 5)
     rows, count, kind = (f.unbox_integer(x) for x in boxed_numbers)

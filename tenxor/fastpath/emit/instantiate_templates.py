@@ -83,13 +83,13 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `find_recipe(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, a new reference; or
-    null.
+    """Emit `find_recipe(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, a new reference; null,
+    mostly with an error set, if the recipe cannot be made.
 
     The recipe is looked up in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, or made and cached there; it is
     not interned. `through` is a tuple: the spec of each source or None, then the spec through which the result is written, or None.
-    `keeps_order` becomes `Recipe.keeps_order`, and must follow from the others. A full cache is cleared first, with all result templates.
-    """
+    `keeps_order`, True or False, becomes `Recipe.keeps_order` (see `box_keeps_order`), and must follow from the others. A full cache is
+    cleared first, with all result templates."""
     recipes = f.load_object("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])

@@ -241,7 +241,9 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
 
 
 def _get_boundary_address(f: FunctionBuilder) -> Value:
-    """Emit the address of a word: null, or the pending node that `find_loop_order` treats like a node in memory. Return the address."""
+    """Emit the address of a global pointer, and return the address. The pointer is null, or the pending node that `find_loop_order` treats
+    like a node in memory: the argument `computed_first` of `are_orders_stable`.
+    """
     return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
 
 

@@ -39,7 +39,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `has_irregular_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats at `start`."""
+    """Emit `has_irregular_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats of LLVM type `kind`
+    at the address `start`.
+    """
     start, count = f.arguments
 
     def odd_at(k: Value, lanes: int) -> Value:
