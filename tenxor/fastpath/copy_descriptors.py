@@ -321,7 +321,8 @@ def _describe_rows_by_key(spec: Spec, spec_or_length: Spec | int) -> _CopyDescri
 def _describe_rows_by_tensor(spec: Spec, key: Spec) -> _CopyDescriptor | None:
     """Return the copy descriptor of rows of a tensor of `spec`, selected by a mask or index tensor of spec `key`.
 
-    Return None if no descriptor can copy the rows.
+    Return None if no descriptor can copy the rows: for an empty key, a key that one loop cannot walk, a 0-d key, a mask with gaps or of
+    another shape than the leading axes, another dtype, and where `_describe_rows` returns None.
     """
     if key.strides is None or key.layout_key.is_uncacheable or not key.size:
         return None

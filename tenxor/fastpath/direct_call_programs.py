@@ -248,7 +248,8 @@ def _build_search(operation: OrderingOp, operands: LocatedOperands) -> tuple[int
 
 
 def _build_interpolation(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of the linear interpolation `operation`. `operands` are the places wanted, the points, and the heights there.
+    """Return the program of the linear interpolation `operation`. `operands` says how three arrays are stored: the places wanted, the
+    points, and the heights there.
 
     Operands in single precision are converted into scratch memory first. Return None unless each of `operands` has elements, and one loop
     with a constant stride walks them.
@@ -265,7 +266,8 @@ def _build_interpolation(operation: OrderingOp, operands: LocatedOperands) -> tu
 
 
 def _describe_operands(operands: LocatedOperands) -> list[int] | None:
-    """Return four integers for each of `operands`: the tensor's index, the offset in bytes, the element count, and the stride in bytes.
+    """Return four integers for each of `operands`, in one list: the tensor's index, the offset in bytes, the element count, and the stride
+    in bytes.
 
     Return None unless one loop with a constant stride walks each operand, and each has elements.
     """
@@ -281,8 +283,8 @@ def _describe_operands(operands: LocatedOperands) -> list[int] | None:
 def _build_bincount(operation: CountingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
     """Return the program of `operation`, which counts integers or sums their weights.
 
-    `operands` says how the integers are stored, and then the weights, if any. Return None unless each operand has elements, and one loop
-    with a constant stride walks them.
+    `operands` says how the integers are stored, and then the weights, if any: index of the tensor, offset in bytes, and shape and strides
+    in bytes. Return None unless each operand has elements, and one loop with a constant stride walks them.
     """
     words = _describe_operands(operands)
     return None if words is None else (BINCOUNT, COUNTABLE_DTYPES.index(operation.dtype), operation.min_count, len(operands) - 1, *words)

@@ -296,7 +296,8 @@ def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
 
 
 def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int, int]]:
-    """Return pairs of the index and the role of each inlined node with a high cost of a second computation (`Plan.expensive_slots`).
+    """Return pairs of the index and the role of each inlined node of `plan` with a high cost of a second computation
+    (`Plan.expensive_slots`).
 
     The role is `INLINED_EXPENSIVE` for a node with many elements, or for a node cheap to store, and otherwise `INLINED`. The role is
     `STORED` if sums would add in another order without the node. The nodes are numbered as in `signature`.

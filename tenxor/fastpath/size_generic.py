@@ -143,7 +143,8 @@ class SplitCall(NamedTuple):
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
     ) -> None:
-        """Trace a size-generic template from the fallback `fallback`, called with `args` and `keywords`, if it is time (`trace_if_due`).
+        """Trace a size-generic template, if the trace is due (`trace_if_due`), and store the template: the fallback `fallback` runs once
+        with symbolic sizes in `args` and `keywords`.
 
         `template` is the template just recorded for these arguments; do nothing if `template` is None. `describe_call`, if given, takes the
         same arguments and returns integers to store with the template.
@@ -152,7 +153,8 @@ class SplitCall(NamedTuple):
             self.trace_template(template, lambda: _trace_template(template, self.dims, fallback, args, keywords, describe_call))
 
     def trace_operation(self, template: ResultTemplate | None, fallback: Callable[..., Any], args: Sequence[Any]) -> None:
-        """Trace a size-generic template of an operation from the fallback `fallback`, called with `args`, if it is time (`trace_if_due`).
+        """Trace a size-generic template of an operation, if the trace is due (`trace_if_due`), and store the template: the fallback
+        `fallback` runs once with symbolic sizes in the tensors of `args`.
 
         `template` is the template just recorded for these arguments; do nothing if `template` is None. Scalars are never symbolic here,
         even if a tensor has a size of the same value.
@@ -401,7 +403,9 @@ def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
 
 
 def _is_same_element(element: Any, expected: Any) -> bool:
-    """Return whether two items of `element_templates` are one mapping from sizes to templates, or templates of the same result."""
+    """Return whether `element` and `expected`, items of `element_templates`, are one mapping from sizes to templates, or templates of the
+    same result (`is_same_template`).
+    """
     return element is expected or (isinstance(element, ResultTemplate) and is_same_template(element, expected))
 
 

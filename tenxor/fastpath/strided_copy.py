@@ -46,7 +46,8 @@ def describe_copy(
 def _coalesce_axes(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Coalesce `axes`, the axes of a copy as (size, source stride, destination stride), and return the loops in the same form.
 
-    Axes and loops stand outermost first. Neighbouring axes become one loop if both strides allow it.
+    Axes and loops stand outermost first. Neighbouring axes become one loop if, for both strides, the outer stride is the inner size times
+    the inner stride.
     """
     loops: list[tuple[int, int, int]] = []
     for size, source_stride, destination_stride in axes:

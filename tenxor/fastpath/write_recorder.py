@@ -84,7 +84,8 @@ def can_write(view: Tensor, value: Any) -> bool:
 
 
 def may_overlap(written: Tensor, read: Tensor) -> bool:
-    """Return whether two views of one storage may share memory, though they differ: whether their ranges of offsets meet.
+    """Return whether the views `written` and `read` of one storage may share memory, though they differ: whether their ranges of offsets
+    meet.
 
     The generated code tests the same. Return False for equal views: each element is then read before it is overwritten.
     """

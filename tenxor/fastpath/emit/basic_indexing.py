@@ -64,7 +64,8 @@ def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value
 
 
 def _emit_find_element(f: FunctionBuilder) -> None:
-    """Emit `find_element(x, key)`: return 1 + the offset, in elements, of the element of `x` that `key` selects in the storage.
+    """Emit `find_element(x, key)`: return 1 + the offset, in elements, of the element of the tensor `x` that `key` selects in the storage,
+    as an `i64`.
 
     `key` is an integer for a vector, or a tuple with an integer for each axis. Return 0 for another key, an index out of range, or a tensor
     without strides.

@@ -68,16 +68,18 @@ def _get_search_name(length_class: str, dtype: DType, right: bool) -> str:
 
 
 def _get_comparison_type(dtype: DType) -> tuple[Type, str]:
-    """Return the LLVM type of a dtype, and the first letter of the LLVM predicates that compare it: "o" (ordered float), "s" or "u"."""
+    """Return the LLVM type of `dtype`, and the first letter of the LLVM predicates that compare it: "o" (ordered float), "s" (signed) or
+    "u" (unsigned), as in "olt".
+    """
     return LLVM_TYPE_BY_DTYPE[dtype.name], {"float": "o", "int": "s", "uint": "u"}[dtype.kind]
 
 
 def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `search_DTYPE(sorted, size, sorted_stride, wanted, count, value_stride, to, right)`: write the insertion position in a sorted
-    array of each of `count` wanted values to `to`, as `searchsorted` does; return 1.
+    array of each of `count` wanted values to `to`, as `searchsorted` does; return 1. DTYPE is `dtype`.
 
-    `sorted_stride` and `value_stride` are the strides of the two arrays in bytes. `size` is at least 1, and `to` is an array of int64. NaN
-    sorts last. If `right` is not 0, a position is after equal elements, otherwise before them.
+    `sorted` and `wanted` are the addresses of the two arrays, `sorted_stride` and `value_stride` their strides in bytes. `size` is at least
+    1, and `to` is an array of int64. NaN sorts last. If `right` is not 0, a position is after equal elements, otherwise before them.
     """
     *arguments, right = f.arguments
     ordered, size, sorted_stride, _, _, value_stride, _ = arguments
@@ -173,15 +175,15 @@ def _emit_binary_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
 
 
 def _count_non_nan(f: FunctionBuilder, dtype: DType) -> Value:
-    """Emit a call for the number of elements that are not NaN in a sorted array. The first three arguments of the function being emitted
-    give the array.
+    """Emit a call of `count_non_nan_DTYPE` for the number of elements that are not NaN in a sorted array of the float dtype `dtype`. Return
+    the number, an `i64`. The first three arguments of the function being emitted give the array.
     """
     return f.call(f"count_non_nan_{dtype}", I64, f.arguments[:3])
 
 
 def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `count_non_nan_DTYPE(sorted, size, stride)`: return how many of `size` sorted floats, at least 1 and `stride` bytes apart, are
-    not NaN.
+    """Emit `count_non_nan_DTYPE(sorted, size, stride)`: return how many of the `size` >= 1 ascending floats at the address `sorted`,
+    `stride` bytes apart, are not NaN. DTYPE is `dtype`.
 
     NaN sorts last.
     """
@@ -200,9 +202,10 @@ def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `ascends_DTYPE(sorted, size, stride)`: return whether `size` elements, `stride` bytes apart, ascend, without NaN.
+    """Emit `ascends_DTYPE(sorted, size, stride)`: return whether the `size` >= 1 elements at the address `sorted`, `stride` bytes apart,
+    ascend, without NaN.
 
-    Equal neighbours are allowed.
+    Equal neighbours are allowed. DTYPE is `dtype`.
     """
     ordered, size, stride = f.arguments
     kind, letter = _get_comparison_type(dtype)

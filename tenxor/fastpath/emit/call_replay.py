@@ -383,8 +383,8 @@ def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value
 
 
 def _emit_replay_steps(f: FunctionBuilder) -> None:
-    """Emit `replay_steps(template, operands)`: make the nodes of the steps of a `StepsTemplate`, mostly one. Return a new tensor of the
-    last node, or null if memory runs out.
+    """Emit `replay_steps(template, operands)`: make the nodes of the steps of the `StepsTemplate` `template`, mostly one. Return a new
+    tensor of the last node, or null if memory runs out.
 
     `operands` is the address of pairs of a node and an offset in elements, a Python integer, owned by the caller. It is null without
     operands."""
@@ -455,8 +455,9 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_from_array(f: FunctionBuilder) -> None:
-    """Emit `tensor_from_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of a
-    template. Return null if `array` is null, has another number of bytes than the spec, or is not C-contiguous and writable."""
+    """Emit `tensor_from_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of
+    `template`, an `InMemoryTemplate`. Return null if `array` is null, has another number of bytes than the spec, or is not C-contiguous and
+    writable."""
     array, template = f.arguments
     f.decline_if(f.is_null(array))
     tensor = f.require_new(
@@ -521,8 +522,9 @@ def _emit_apply_view(f: FunctionBuilder) -> None:
 
 
 def _emit_share_copy(f: FunctionBuilder) -> None:
-    """Emit `share_copy(x)`: return a copy-on-write copy of a tensor: a new tensor, with a new storage of the same node. Return null unless
-    the tensor is contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared."""
+    """Emit `share_copy(x)`: return a copy-on-write copy of the tensor `x`: a new tensor, with a new storage of the same node. Return null
+    unless `x` is contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared. A pending tensor may
+    be copied so."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")

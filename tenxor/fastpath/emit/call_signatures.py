@@ -254,8 +254,8 @@ def _add_tensor(f: FunctionBuilder, x: Value) -> None:
 
 
 def _emit_add_view(f: FunctionBuilder) -> None:
-    """Emit `add_view(spec, storage)`: append a view of a storage to the signature: dtype, shape and strides of `spec`. Also list the spec
-    (`get_spec_addresses`). Return true.
+    """Emit `add_view(spec, storage)`: append a view with the spec `spec` of `storage` to the signature: its dtype, shape and strides. Also
+    list the spec (`get_spec_addresses`). Return true.
 
     Return false, so that no signature exists, where `spec` is null or has no strides or too many axes, the list of dims is full, the
     storage has no node, or the node has another dtype.
@@ -501,7 +501,9 @@ def _emit_get_graph_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `python_sign_graph(frames, root)`, called from Python: return the result of `get_graph_signature`, or None for null."""
+    """Emit `python_sign_graph(frames, root)`, called from Python: return the result of `get_graph_signature`, a tuple of three items for
+    the same arguments, or None for null.
+    """
     args = f.arguments[1]
     f.return_or_none(f.call("get_graph_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
 
@@ -572,7 +574,7 @@ def _emit_get_call_signature(f: FunctionBuilder) -> None:
 
 def _emit_python_sign_call(f: FunctionBuilder) -> None:
     """Emit `python_sign_call(name, args, names, further_shapes, tape_mask)`, called from Python: return the result of `get_call_signature`,
-    or None for null.
+    a pair for the same arguments, or None for null.
     """
     args = f.arguments[1]
     f.return_or_none(f.call("get_call_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))

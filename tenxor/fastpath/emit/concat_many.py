@@ -78,11 +78,12 @@ def _emit_store_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_tensors(f: FunctionBuilder) -> None:
-    """Emit `copy_tensors(pieces, table, rows, stride)`: copy the tensors in the tuple `pieces`, each in `rows` rows. Return true.
+    """Emit `copy_tensors(pieces, table, rows, stride)`: copy the contiguous tensors in the tuple `pieces`, each in `rows` rows. Return
+    true.
 
     The rows of a tensor are `stride` bytes apart in the destination. The array `table` has four columns, one after the other, with an entry
     for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an element. Return false if a spec has
-    changed, or `is_copyable` does not hold any more.
+    changed, or `is_copyable` does not hold any more; then some tensors may be copied.
     """
     pieces, table, rows, stride = f.arguments
     count = f.load_word(pieces, SIZE_OFFSET)
@@ -98,11 +99,11 @@ def _emit_copy_tensors(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
-    """Emit `copy_equal_tensors(pieces, to, width, itemsize, rows, stride)`: copy tensors of one spec to the address `to`, each in `rows`
-    rows of `width` bytes, `stride` bytes apart there. Return true.
+    """Emit `copy_equal_tensors(pieces, to, width, itemsize, rows, stride)`: copy the contiguous tensors in the tuple `pieces`, of one spec,
+    to the address `to`, each in `rows` rows of `width` bytes, `stride` bytes apart there. Return true.
 
     In each row of the destination, the tensors' rows stand side by side. `itemsize` is the bytes of an element. Return false if the specs
-    differ, or `is_copyable` does not hold for a tensor.
+    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied.
     """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get_slot(f.tuple_item(pieces, 0), "Tensor.spec")

@@ -139,7 +139,9 @@ def _emit_instantiate_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_python_new_blank(f: FunctionBuilder) -> None:
-    """Emit `blank(recipe, spec)`, called from Python: return the tensor of `new_blank`, or None to decline."""
+    """Emit `blank(recipe, spec)`, called from Python: return the new, uninitialized tensor of `new_blank` for the same arguments, or None
+    to decline.
+    """
     f.return_or_none(f.call("new_blank", POINTER, _load_arguments(f, 2)))
 
 
@@ -157,12 +159,16 @@ def _emit_new_blank(f: FunctionBuilder) -> None:
 
 
 def _emit_python_from_list(f: FunctionBuilder) -> None:
-    """Emit `python_from_list(list, table)`, called from Python: return the tensor of `tensor_from_list`, or None to decline."""
+    """Emit `python_from_list(list, table)`, called from Python: return the tensor of `tensor_from_list` for the same arguments, or None to
+    decline.
+    """
     f.return_or_none(f.call("tensor_from_list", POINTER, _load_arguments(f, 2)))
 
 
 def _emit_python_from_array(f: FunctionBuilder) -> None:
-    """Emit `python_from_array(array, table)`, called from Python: return the tensor of `tensor_from_numpy`, or None to decline."""
+    """Emit `python_from_array(array, table)`, called from Python: return the tensor of `tensor_from_numpy` for the same arguments, or None
+    to decline.
+    """
     f.return_or_none(f.call("tensor_from_numpy", POINTER, _load_arguments(f, 2)))
 
 
@@ -273,10 +279,11 @@ def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value
 
 
 def _emit_cache_blank(f: FunctionBuilder) -> None:
-    """Emit `cache_blank(table, key, dtype, shape)`: store the recipe and the spec of an uninitialized tensor in the dictionary `table`.
+    """Emit `cache_blank(table, key, dtype, shape)`: store the recipe and the spec of an uninitialized, contiguous tensor of `dtype` and the
+    tuple `shape` in the dictionary `table`.
 
-    The tensor is contiguous. The pair of recipe and spec becomes `table[key]`, and is returned as a new reference. Return null if the table
-    is full, or if the tensor has more than `MAX_SMALL_BLOCK_BYTES` bytes.
+    The pair of recipe and spec becomes `table[key]`, and is returned as a new reference. Return null if the table is full, or if the tensor
+    has more than `MAX_SMALL_BLOCK_BYTES` bytes.
     """
     table, key, dtype, shape = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
@@ -304,9 +311,9 @@ def _emit_python_fill(f: FunctionBuilder) -> None:
 
 def _emit_fill_rows(f: FunctionBuilder) -> None:
     """Emit `fill_rows(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
-    true, or false for other contents.
+    true, or false for other contents; then some numbers may be written.
 
-    `rows` is 0 for a flat list. See `fill_row` for the numbers.
+    `rows` is 0 for a flat list. `kind`, a value of `LIST_KINDS`, is the kind of the numbers, as in `fill_row`.
     """
     numbers, to, rows, count, kind = f.arguments
     f.return_if(rows.equals(0), lambda: f.call("fill_row", I1, [numbers, to, count, kind]))
@@ -323,10 +330,11 @@ def _emit_fill_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_row(f: FunctionBuilder) -> None:
-    """Emit `fill_row(list, to, count, kind)`: write a list of `count` numbers of a kind in `LIST_KINDS` to the address `to`. Return true,
-    or false for other contents.
+    """Emit `fill_row(list, to, count, kind)`: write a list of `count` numbers to the address `to`. Return true, or false for other
+    contents; then some numbers may be written.
 
-    Floats may be given as integers of 64 bits. No Python code runs.
+    `kind` is a value of `LIST_KINDS`: the numbers are stored as float64, int64 or bool. Floats may be given as integers of 64 bits, and
+    numbers as 0-d tensors (`load_element`). No Python code runs.
     """
     numbers, to, count, kind = f.arguments
     f.require(f.is_instance(numbers, "list"))

@@ -215,7 +215,9 @@ def _emit_run_program(f: FunctionBuilder) -> None:
 
 
 def _emit_call_loop(f: FunctionBuilder) -> None:
-    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_on_scratch` without scratch memory, and return its result."""
+    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_on_scratch` with the same arguments, without scratch memory, and
+    return its result.
+    """
     f.emit_return(f.call("call_loop_on_scratch", I1, [*f.arguments, f.null()]))
 
 
@@ -223,8 +225,8 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
     """Emit `call_widened(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return
     true, or false on a failure, as `call_loop_on_scratch`.
 
-    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into `result_tensors`, a
-    tuple.
+    `program` is the address of the integers of the program. The operands (`nodes`, byte offsets `starts`) are converted into scratch
+    memory, and the results from there into `result_tensors`, a tuple.
     """
     program, nodes, starts, result_tensors = f.arguments
     size, operands, results, at_program = (f.load_word(program, 8 * k) for k in range(1, 5))

@@ -145,7 +145,7 @@ class FunctionBuilder(Builder):
         return x.equals(self.load_object(name))
 
     def is_null(self, x: Value) -> Value:
-        """Emit a test whether a pointer is null."""
+        """Emit a test whether the pointer `x` is null."""
         return self.define(I1, f"icmp eq ptr {x.text}, null")
 
     def local(self, kind: Type, value: Value | None = None) -> Value:
@@ -185,7 +185,9 @@ class FunctionBuilder(Builder):
         self.only_if_unlikely(count.equals(1), lambda: self.call("_Py_Dealloc", VOID, [x]))
 
     def _load_refcount_word(self, x: Value) -> tuple[Value, Value, Value | int]:
-        """Emit a load of the reference count. Return its address, the count, and the step: 1, or 0 for an immortal object."""
+        """Emit a load of the reference count of `x`. Return its address, the count, and the step by which to change the count: 1, or 0 for
+        an immortal object.
+        """
         address = self.address_at(x, REFCOUNT_OFFSET)
         if not HAS_IMMORTAL_OBJECTS:
             return address, address.load(I64), 1
@@ -414,8 +416,8 @@ class FunctionBuilder(Builder):
         return self.require_new(self.call("PyLong_FromLongLong", POINTER, [x]))
 
     def look_up(self, table: Value, key: Value) -> Value:
-        """Emit a lookup in the dictionary `table`. Return the value, borrowed; null if the key is missing, or if the lookup sets an
-        error.
+        """Emit a lookup of `key` in the dictionary `table`. Return the value, borrowed; null if the key is missing, or, with an error set,
+        if the lookup fails.
         """
         return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
@@ -436,8 +438,8 @@ class FunctionBuilder(Builder):
         return instance
 
     def allocate_instance(self, name: str) -> Value:
-        """Emit the allocation of an instance of a class, with empty slots. Return a new reference that is not held; null if memory runs
-        out. The garbage collector does not track instances of the classes in `UNTRACKED_CLASSES`.
+        """Emit the allocation of an instance of the class called `name`, with empty slots. Return a new reference that is not held; null if
+        memory runs out. The garbage collector does not track instances of the classes in `UNTRACKED_CLASSES`.
         """
         if name not in UNTRACKED_CLASSES:
             return self.call("PyType_GenericAlloc", POINTER, [self.load_object(name), self.i64(0)])

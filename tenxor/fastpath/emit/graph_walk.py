@@ -160,7 +160,7 @@ def _emit_begin_walk(f: FunctionBuilder) -> None:
 
 def _emit_find_slot(f: FunctionBuilder) -> None:
     """Emit `find_slot(node)`: return the address of the hash table slot of a node: the slot of the visited node, or the free slot to write
-    the node to.
+    the node to. `node` may be any object.
 
     A slot is occupied if its first word is the number of this walk. Then the address of the node and the number of the node follow.
     """

@@ -56,9 +56,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
-    """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new, uncached recipe; null if
-    memory runs out. The result is contiguous, with shape and dtype of `spec`. `through` becomes `Recipe.packed_specs`, others slots of
-    their name."""
+    """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe that no cache holds,
+    a new reference; null if memory runs out. The result of the recipe is contiguous, with shape and dtype of `spec`. `through` becomes the
+    slot `Recipe.packed_specs`; `op`, `dtypes`, `spec_indices`, `keeps_order` and `residuals` become the slots of their names."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -346,7 +346,8 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_python_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `python_data_recipe(dtype, shape, recipe)`, called from Python: return the result of `store_data_recipe`, or None for null."""
+    """Emit `python_data_recipe(dtype, shape, recipe)`, called from Python: return the result of `store_data_recipe` for the same arguments,
+    or None for null."""
     args = f.arguments[1]
     f.return_or_none(f.call("store_data_recipe", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
 
@@ -587,6 +588,7 @@ def _emit_instantiate_cached(f: FunctionBuilder) -> None:
 
 
 def _emit_python_instantiate(f: FunctionBuilder) -> None:
-    """Emit `python_instantiate(rule, numbers, specs)`, called from Python: return the result of `instantiate_for_dims`; None for null."""
+    """Emit `python_instantiate(rule, numbers, specs)`, called from Python: return the result of `instantiate_for_dims` for the same
+    arguments, or None for null."""
     args = f.arguments[1]
     f.return_or_none(f.call("instantiate_for_dims", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))

@@ -90,9 +90,10 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
 
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`.
+    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`; `op` is the operation's name. The emitter
+    returns the result as `_find_emitter` says.
 
-    Calls without exactly one positional argument, or with keywords, are left to the fallback.
+    Its result is null, for the fallback, without exactly one positional argument, or with keywords.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -168,15 +169,15 @@ def _emit_power(f: FunctionBuilder) -> Value:
 
 
 def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or the replay of a recorded
-    call.
+    """Return the emitter of the fast path of the method `name`, "copy" or "clone": a new tensor with the same immutable node
+    (`share_copy`), or else the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
     """
     return lambda f: _share_copy_or(f, lambda: [_make_replay(name, CallingConvention.NO_ARGUMENTS)(f)])[0]
 
 
 def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype, also given as a type, a new tensor with the same
-    node, otherwise the replay of a recorded call.
+    """Return the emitter of the fast path of the method `name`, "astype" or "to": for the tensor's own dtype, also given as a type, a new
+    tensor with the same node, otherwise the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -380,7 +381,7 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
 
 
 def _find_emitter(method: Method) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of a method's fast path. The emitter takes the builder of the method's entry and returns the result: a new
+    """Return the emitter of the fast path of `method`. The emitter takes the builder of the method's entry and returns the result: a new
     reference, or null to leave the call to the fallback.
     """
     if method.in_place_op:
@@ -462,7 +463,9 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
 
 
 def _emit_method(f: FunctionBuilder, method: Method) -> None:
-    """Emit the entry of a method: the fast path, then, after a null, a call of the fallback in Python."""
+    """Emit the entry of `method`, called by CPython: return the result of the fast path (`_find_emitter`), or, where that is null, of a
+    call of the fallback in Python. An error other than MemoryError is raised instead of the call.
+    """
     result = _find_emitter(method)(f)
     f.return_if(~f.is_null(result), lambda: result)
     fallback, null = f.load_object(f"own {method.name}"), f.null()

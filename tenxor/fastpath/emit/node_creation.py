@@ -58,11 +58,11 @@ def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
 
 
 def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
-    """Emit the tensor of a new pending node, recorded for the user's program. Return a new reference, not held; null if the tensor cannot
-    be made.
+    """Emit the tensor of a new pending node, recorded for the user's program, with the spec `spec`. Return a new reference, not held; null
+    where `new_user_tensor` gives null.
 
-    The held references to the recipe, sources, offsets and spec are consumed. The emitted function returns null or 0 where `new_user_node`
-    gives null.
+    The held references to `recipe`, `sources`, `offsets` (tuples) and `spec` are consumed. The emitted function returns null or 0 where
+    `new_user_node` gives null.
     """
     f.transfer_held(recipe, sources, offsets)
     old_read_count = load_shared_read_count(f)

@@ -109,8 +109,8 @@ def _emit_is_order_stable(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_with_sources(f: FunctionBuilder) -> None:
-    """Emit `compute_with_sources(node)`: compute a node after its pending sources, each by a launch record. Return whether the node is in
-    memory then. Some sources may be computed also on failure.
+    """Emit `compute_with_sources(node)`: compute a node, if pending, after its pending sources, each by a launch record. Return whether the
+    node is in memory then. Some sources may be computed also on failure.
 
     The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for a node that launch records cannot
     run.
@@ -549,7 +549,9 @@ def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
 
 
 def _emit_forget_recipe(f: FunctionBuilder) -> None:
-    """Emit `forget_recipe(node)`: give a computed node the recipe of data in memory, and release its old recipe and sources."""
+    """Emit `forget_recipe(node)`: give a node with a new buffer the recipe of data in memory, and release its old recipe and sources. The
+    function returns nothing. Python code may run.
+    """
     (node,) = f.arguments
     old = [f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
     f.set_slot(node, "Node.recipe", f.incref(f.get_slot(old[0], "Recipe._data_recipe")))

@@ -21,9 +21,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_convert_value(f: FunctionBuilder) -> None:
     """Emit `convert_value(value)`: return a new tensor with the elements of a NumPy array, a NumPy scalar, a list, a tuple or a Python
-    number.
+    number. A scalar gives a known scalar.
 
-    Return null for other values, and for arrays and lists that the fallback converts: large ones, or of several types.
+    Return null for other values, also tensors, and for arrays and lists that the fallback converts: large ones, or of several types.
     """
     (value,) = f.arguments
     kind = f.type_of(value)

@@ -125,8 +125,9 @@ def find_template(
 
 
 def get_signature_argument(f: FunctionBuilder, x: Value, operand: Operand) -> Value:
-    """Emit a choice of the object that represents an operand in the signature of a call, and return the object, borrowed. A node, or a
-    known scalar with axes, is represented by the tensor `x`; a known scalar without axes by its dtype; a Python number by its type.
+    """Emit a choice of the object that represents an operand in the signature of a call, and return the object, borrowed. `operand` is the
+    reading of `x` (`read_second_operand`). A node, or a known scalar with axes, is represented by the tensor `x`; a known scalar without
+    axes by its dtype; a Python number by its type.
     """
 
     def element() -> list[Value]:
@@ -261,8 +262,8 @@ def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
 def _return_if_known_scalars(
     f: FunctionBuilder, operation: Sequence[Value], operands: Sequence[Operand], is_reversed: Value | None = None
 ) -> None:
-    """Emit an early return of the result of an operation on one or two scalars, known or in memory, as a tensor with a known scalar. Return
-    None.
+    """Emit an early return of the result of an operation on one or two scalars, `operands`, known or in memory, as a tensor with a known
+    scalar. Return None.
 
     The return is taken only if `compute_unary` or `compute_binary` covers the operation, and not while a call is recorded. `operation` is
     the operation, the recipe and the spec of the result. If `is_reversed` holds, the second operand comes first. The held references to the
@@ -316,7 +317,7 @@ def is_operand(f: FunctionBuilder, x: Value) -> Value:
 
 
 def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
-    """Emit the reading of the second operand of an operation: a tensor, or a Python number. Return the operand.
+    """Emit the reading of `y` as the second operand of an operation: a tensor, or a Python number. Return the operand.
 
     The emitted function returns null or 0 for other objects, and in the cases of `read_operand`.
     """
@@ -392,8 +393,8 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
 
 def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
-    """Emit an early exit, returning null or 0, for a Python integer outside of the range of the result template `template`. Return None.
-    The class `variant` of the template has the bounds, both allowed, in the slots `low` and `high`.
+    """Emit an early exit, returning null or 0, for a Python integer `integer` outside of the range of the result template `template`.
+    Return None. The class `variant` of the template has the bounds, both allowed, in the slots `low` and `high`.
     """
     low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 

@@ -257,8 +257,9 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
     """Emit `NAME_rows(packed_rows, start, row_offsets, mask, frame, count, along)`: copy the rows selected by a mask, or, if `mask` is
     null, the `count` rows at the byte offsets in `row_offsets`; return true.
 
-    NAME is "read" or "write": `read_rows` copies from the tensor at `start` to the rows at `packed_rows`, which are `along` bytes apart,
-    and `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor.
+    NAME is `name`, "read" or "write": `read_rows` copies from the tensor at the address `start` to the rows at `packed_rows`, which are
+    `along` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor, and `mask`
+    the address of the first byte of a mask.
     """
     packed_rows, start, row_offsets, mask, frame, count, along = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -284,11 +285,11 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
 
 def _emit_add_rows(f: FunctionBuilder) -> None:
     """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add `count` packed rows to rows of the tensor at
-    `start`; return true.
+    the address `start`; return true.
 
-    The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`. Rows are
-    added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or int64, the function returns false and does
-    nothing.
+    The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`, as long as
+    the copy descriptor `frame` says. Rows are added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or
+    int64, the function returns false and does nothing.
     """
     packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))

@@ -147,7 +147,7 @@ def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, t
 
 
 def _call_numpy_sort(f: FunctionBuilder, function: Value, arguments: Sequence[Value]) -> None:
-    """Emit a call of a sorting function of NumPy with `arguments`, and null for the array object.
+    """Emit a call of a sorting function of NumPy, at the address `function`, with `arguments`, and null for the array object. Return None.
 
     The emitted function returns null or 0 if the call runs out of memory.
     """
@@ -163,12 +163,12 @@ def _get_topk_name(dtype: DType, largest: bool) -> str:
 
 
 def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
-    """Emit `largest_DTYPE(row, size, between, values, positions, count, max_moves)` or `smallest_DTYPE`: write the `count` extreme elements
-    of a row to `values`, the most extreme first, and their positions to `positions`; return true.
+    """Emit `largest_DTYPE(row, size, between, values, positions, count, max_moves)`, or without `largest` `smallest_DTYPE`: write the
+    `count` extreme elements of a row to `values`, the most extreme first, and their positions, as int64, to `positions`; return true.
 
-    The row has `size` elements, `between` bytes apart, at least `count`. NaN counts as larger than every number. Each element is inserted
-    among the best so far. Elements no better than the last of the best are skipped, several at a time. After more than `max_moves` moves,
-    the function returns false.
+    The row at the address `row` has `size` elements of `dtype`, `between` bytes apart, at least `count`. NaN counts as larger than every
+    number. Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time.
+    After more than `max_moves` moves, the function returns false.
     """
     row, size, between, values, positions, count, max_moves = f.arguments
     kind, moved = LLVM_TYPE_BY_DTYPE[dtype.name], f.local(I64, f.i64(0))

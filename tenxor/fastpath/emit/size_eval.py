@@ -51,7 +51,7 @@ def skip_words(cursor: Value, count: Value | int) -> Value:
 
 
 def _compute_checked(f: FunctionBuilder, instruction: str, a: Value, b: Value, failed: Value) -> Value:
-    """Emit a signed addition (`instruction` is "add") or multiplication ("mul") of 64-bit integers. Return the result.
+    """Emit a signed addition (`instruction` is "add") or multiplication ("mul") of the 64-bit integers `a` and `b`. Return the result.
 
     If it overflows, the result is wrapped, and the word at the address `failed` becomes 1.
     """
@@ -195,6 +195,8 @@ def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
 
 
 def _emit_python_evaluate(f: FunctionBuilder) -> None:
-    """Emit `python_evaluate(program, numbers)`, called from Python: return the result of `evaluate_to_tuple`, or None for null."""
+    """Emit `python_evaluate(program, numbers)`, called from Python: return the result of `evaluate_to_tuple` for the same arguments, or
+    None for null.
+    """
     args = f.arguments[1]
     f.return_or_none(f.call("evaluate_to_tuple", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))

@@ -163,8 +163,8 @@ def _emit_unary(f: FunctionBuilder, name: str) -> None:
 
 
 def _emit_binary(f: FunctionBuilder, name: str) -> None:
-    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side. It returns a new reference, or null
-    with an exception set.
+    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side. The function returns a new reference,
+    or null with an exception set. `name` is the name of the operator without underscores, such as "add".
 
     If `x` is of `Tensor` or of a subclass, the method of `x` is called, otherwise the reflected method of `y`.
     """

@@ -83,7 +83,7 @@ def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
 
 
 def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandLayout:
-    """Emit the layout through which a recipe reads source `k`, a node. Return the layout; its references are borrowed.
+    """Emit loads of the layout through which `recipe` reads source `k`, a node. Return the layout; its references are borrowed.
 
     The emitted function returns null or 0 for view chains and offset tables.
     """
@@ -254,7 +254,7 @@ def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `find_spec(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
+    """Emit `find_spec(dtype, ndim, numbers)`: return the spec of the dtype `dtype` with `ndim` axes, as a new reference.
 
     `numbers` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
     position, then the table, then `spec.intern_strided_spec` in Python. It returns null with an error set if Python raises it, or if memory
@@ -407,8 +407,8 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_find_python_spec(f: FunctionBuilder) -> None:
-    """Emit `find_python_spec(dtype, shape, strides, spec)`: return the interned spec for the tuples `shape` and `strides`, as a new
-    reference.
+    """Emit `find_python_spec(dtype, shape, strides, spec)`: return the interned spec for the dtype `dtype` and the tuples `shape` and
+    `strides`, as a new reference.
 
     On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MAX_AXES` axes, and items
     other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `MAX_EXTENT`.
@@ -430,8 +430,8 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_python_find_spec(f: FunctionBuilder) -> None:
-    """Emit `python_find_spec(dtype, shape, strides, spec)`, called from Python: return the result of `find_python_spec`, or
-    None for null.
+    """Emit `python_find_spec(dtype, shape, strides, spec)`, called from Python: return the result of `find_python_spec` for the same
+    arguments, or None for null.
     """
     args = f.arguments[1]
     f.return_or_none(f.call("find_python_spec", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(4)]))

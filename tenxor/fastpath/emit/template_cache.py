@@ -47,8 +47,8 @@ def get_cache_table(f: FunctionBuilder, spec: Value, name: str) -> CacheTable:
 
 
 def find_operation_entries(f: FunctionBuilder, cache_table: CacheTable, operation: Value) -> Value:
-    """Emit a lookup of the entries for an operation or method in a cache table. Return the dictionary from the key of the further operands
-    to the template, borrowed; null on a miss.
+    """Emit a lookup of the entries for `operation`, an operation or a method's name, in the dictionary of `cache_table`. Return the
+    dictionary from the key of the further operands to the template, borrowed; null on a miss.
 
     The inline cache is not searched.
     """
@@ -57,7 +57,8 @@ def find_operation_entries(f: FunctionBuilder, cache_table: CacheTable, operatio
 
 
 def find_cached_template(f: FunctionBuilder, cache_table: CacheTable, operation: Value, other_key: Value) -> Value:
-    """Emit a lookup of the result template for an operation or method, in the inline cache and the table. Return the template, borrowed.
+    """Emit a lookup of the result template for `operation`, an operation or a method's name, in the inline cache and in `cache_table`.
+    Return the template, borrowed.
 
     The result is null on a miss, and Python's None for a call recorded as not replayable. `other_key` is the key of the second operand, or
     a tuple with the keys of all further operands.
@@ -68,8 +69,8 @@ def find_cached_template(f: FunctionBuilder, cache_table: CacheTable, operation:
 def _emit_find_cached(f: FunctionBuilder) -> None:
     """Emit `find_cached(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
 
-    `slot` is the byte offset of the table in `spec`, and `other_key` the key of the further operands. The inline cache is searched first.
-    The result is Python's None for a call recorded as not replayable.
+    `slot` is the byte offset of the table in `spec`, `operation` an operation or a method's name, and `other_key` the key of the further
+    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable.
     """
     spec, slot, operation, other_key = f.arguments
     may_be_near = _can_use_inline_cache(f, slot)
@@ -99,7 +100,9 @@ def _is_same_key(f: FunctionBuilder, key: Value, other_key: Value) -> Value:
 
 
 def _emit_is_same_key(f: FunctionBuilder) -> None:
-    """Emit `is_same_key(key, other_key)`: return whether two distinct objects are equal keys: integers, or tuples. No Python code runs."""
+    """Emit `is_same_key(key, other_key)`: return whether two distinct objects are equal keys: both integers, or both tuples. No Python code
+    runs. The result is false for other types.
+    """
     key, other_key = f.arguments
     kind = f.type_of(key)
     f.require(f.type_of(other_key).equals(kind))
@@ -182,8 +185,8 @@ def _is_entry_free(f: FunctionBuilder, spec: Value, slot: str) -> Value:
 
 
 def _emit_write_inline_cache(f: FunctionBuilder) -> None:
-    """Emit `write_inline_cache(spec, operation, other_key, template)`: write a result template into a free inline cache entry, with its
-    key.
+    """Emit `write_inline_cache(spec, operation, other_key, template)`: write `template`, a result template, into a free inline cache entry
+    of `spec`, and the key (`operation`, `other_key`) into the template.
 
     The caller has checked that an entry is free and that the template has no key. The function returns true, or false if memory runs out.
     Clearing the result caches also clears this entry.
