@@ -108,7 +108,9 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 
 
 def drop_records() -> None:
-    """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records."""
+    """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records. Wait for another thread
+    that is computing.
+    """
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
         while recipes_with_records:
             recipe = recipes_with_records.pop()

@@ -33,7 +33,9 @@ _retrying_threads: set[int] = set()  # ids of the threads inside `retry_in_fast_
 
 
 def is_part_of_storage(x: Any, max_bytes: int = MAX_SMALL_BLOCK_BYTES) -> bool:
-    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage."""
+    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage. Known scalars and leaves of
+    derivatives give False.
+    """
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= max_bytes and x.spec.size < x.storage.node.size
 
 
@@ -210,7 +212,9 @@ class WriteDescription(NamedTuple):
         return Node.of(STORE, (storage_node.size,), dtype, (storage_node, operand), (storage_layout, through), self.layout), source
 
     def build_template(self, spec: Spec) -> WriteTemplate:
-        """Return the template of the write, with its launch record; `spec` is the spec of the view written to."""
+        """Return the template of the write, with its launch record, which is empty if no record can do the write; `spec` is the spec of the
+        view written to.
+        """
         record, plan = build_write_record(*self.build_store_node())
         low, high = self._get_integer_bounds()
         return WriteTemplate(spec, record, plan, low, high)

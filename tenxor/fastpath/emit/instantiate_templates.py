@@ -6,7 +6,7 @@ A rule is found by the signature of a call (`call_signatures.py`). The size prog
 from __future__ import annotations
 
 from ...codegen.llvm.builder import Module, Value
-from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
+from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, Type, array
 from ...graph.node import MAX_RECIPES
 from ..launch_records import MAX_LAUNCH_RECORDS
 from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
@@ -26,7 +26,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
     The functions emitted include `match_signature`, `instantiate_template`, `instantiate_call`, `instantiate_recipe`, `instantiate_record`,
     `next_spec` and `next_tuple`."""
-    pointers = lambda *names: [(name, POINTER) for name in names]
+
+    def pointers(*names: str) -> list[tuple[str, Type]]:
+        return [(name, POINTER) for name in names]
+
     _emit_find_data_recipe(FunctionBuilder(module, objects, "find_data_recipe", [("spec", POINTER)]))
     _emit_store_data_recipe(FunctionBuilder(module, objects, "store_data_recipe", pointers("dtype", "shape", "recipe")))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]

@@ -206,9 +206,10 @@ def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | N
 
 def _emit_has_stable_orders(f: FunctionBuilder) -> None:
     """Emit `has_stable_orders(node)`: return whether each reduction in the pending graph of `node` adds in the same order alone and fused.
+    It is true for a node in memory, and for a scalar.
 
-    The walk marks visited nodes, except nodes with a single reference and so a single reader. The function returns false for more than
-    `MAX_SEARCHED_NODES` marked nodes. Candidates for single-pass fusion are counted (`_get_candidate_counter`).
+    The walk, which the caller has begun, marks visited nodes, except nodes with a single reference and so a single reader. The function
+    returns false for more than `MAX_SEARCHED_NODES` marked nodes. Candidates for single-pass fusion are counted (`_get_candidate_counter`).
     """
     (node,) = f.arguments
     f.return_if(~f.is_instance(node, "Node"), lambda: f.constant(I1, True))
@@ -253,8 +254,8 @@ def _get_visit_counter(f: FunctionBuilder) -> Value:
 
 
 def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum. Return the
-    result, an `i1`.
+    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum: a pending
+    product is its source, with sizes within `SINGLE_PASS_LIMITS`. Return the result, an `i1`.
     """
     source, recipe = f.tuple_item(f.get_slot(node, "Node.sources"), 0), f.get_slot(node, "Node.recipe")
 
@@ -300,7 +301,8 @@ def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_sources(f: FunctionBuilder) -> None:
-    """Emit `compute_sources(node)`: compute each source of a new node in whose kernel single-pass fusion may compute another sum.
+    """Emit `compute_sources(node)`: evaluate those pending sources of a new node that are outer sums: in the kernel of such a sum,
+    single-pass fusion may compute another sum (`can_fuse_inner_sum`).
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
     outer sum is made, so the plan may fuse the two. Python may run. The function returns true, also for sources that stay pending, or false

@@ -202,8 +202,8 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
         index_arguments = [start, count, f.load_word(program, KEY_STRIDE_OFFSET), *row_arguments]
         f.return_if(
             kind.equals(number),
-            lambda dtype=dtype, index_arguments=index_arguments: f.call(f"convert_indices_{dtype}", I64, index_arguments),
-        )  # type: ignore[misc]
+            lambda dtype=dtype, index_arguments=index_arguments: f.call(f"convert_indices_{dtype}", I64, index_arguments),  # type: ignore[misc]
+        )
     f.decline()
 
 

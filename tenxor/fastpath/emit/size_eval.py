@@ -67,9 +67,10 @@ def _get_overflow_flag(cursor: Value) -> Value:
 
 
 def _emit_evaluate_sum(f: FunctionBuilder) -> None:
-    """Emit `evaluate_sum(cursor, atoms)`: return the sum of products that is encoded at the cursor, an `i64`, and advance the cursor behind
-    it. An overflow sets the flag of the cursor.
+    """Emit `evaluate_sum(cursor, atoms)`: return the sum of products that is encoded at a cursor, an `i64`, and advance the cursor behind
+    it.
 
+    `cursor` is the address of three words: the address of the next word, an overflow flag, which an overflow sets, and the number of atoms.
     `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
     """
     cursor, atoms = f.arguments
@@ -87,8 +88,8 @@ def _emit_evaluate_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_divide_sums(f: FunctionBuilder) -> None:
-    """Emit `divide_sums(cursor, atoms)`: divide two sums, encoded at the cursor, as Python does, and append quotient and remainder to
-    `atoms`.
+    """Emit `divide_sums(cursor, atoms)`: divide two sums, encoded at the cursor (as in `evaluate_sum`), as Python does, and append quotient
+    and remainder to the array `atoms`.
 
     The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
     """
