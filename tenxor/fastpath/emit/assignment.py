@@ -39,7 +39,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_replace_elements(
         FunctionBuilder(module, objects, "replace_elements", [("x", POINTER), ("found", POINTER), ("beside", POINTER)], I1)
     )
-    _emit_unshare(FunctionBuilder(module, objects, "unshare_storage", [("storage", POINTER)], I1))
+    _emit_unshare_storage(FunctionBuilder(module, objects, "unshare_storage", [("storage", POINTER)], I1))
     _emit_set_masked(FunctionBuilder(module, objects, "set_masked", [("x", POINTER), ("mask", POINTER), ("value", POINTER)]))
     _emit_set_element(FunctionBuilder(module, objects, "set_element", [("x", POINTER), ("offset", I64), ("value", POINTER)]))
     parameters = [("x", POINTER), ("key", POINTER), ("value", POINTER)]
@@ -476,7 +476,7 @@ def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
     return f.and_then(f.load_refcount(old_node).equals(owners), lambda: f.has_one_reference(buffer))
 
 
-def _emit_unshare(f: FunctionBuilder) -> None:
+def _emit_unshare_storage(f: FunctionBuilder) -> None:
     """Emit `unshare_storage(storage)`: give a storage a new node with a copy of its elements, so that nothing else reads its memory. Return
     true, or false to decline.
 

@@ -30,16 +30,16 @@ MAX_JOIN_ARGUMENTS = 16  # operands and further arguments for which size-generic
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to concatenate or stack a few tensors as recorded.
 
-    The functions emitted include `replay_join`, `join_tensors`, `instantiate_join`, `build_join_key`, `copy_region` and `copy_row`.
+    The functions emitted include `replay_join`, `join_tensors`, `instantiate_join`, `build_join_key`, `copy_region` and `copy_rows`.
     """
     row_parameters = [(name, I64) for name in ("count", "between", "apart", "width")]
-    _emit_copy_rows(FunctionBuilder(module, objects, "copy_row", [("source", POINTER), ("to", POINTER), *row_parameters], I1))
+    _emit_copy_rows(FunctionBuilder(module, objects, "copy_rows", [("source", POINTER), ("to", POINTER), *row_parameters], I1))
     _emit_copy_region(FunctionBuilder(module, objects, "copy_region", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
     _emit_build_join_key(FunctionBuilder(module, objects, "build_join_key", [("pieces", POINTER), ("others", POINTER), ("count", I64)]))
     parameters = [("op", POINTER), ("pieces", POINTER), ("others", POINTER), ("count", I64)]
     rule_parameters = [("spec", POINTER), ("slot", I64), ("op", POINTER), ("key", POINTER), *parameters[1:]]
     _emit_instantiate_join(FunctionBuilder(module, objects, "instantiate_join", rule_parameters))
-    _emit_join(FunctionBuilder(module, objects, "join_tensors", parameters))
+    _emit_join_tensors(FunctionBuilder(module, objects, "join_tensors", parameters))
     _emit_replay_join(
         FunctionBuilder(module, objects, "replay_join", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
@@ -84,7 +84,7 @@ def _emit_build_join_key(f: FunctionBuilder) -> None:
     f.emit_return(key)
 
 
-def _emit_join(f: FunctionBuilder) -> None:
+def _emit_join_tensors(f: FunctionBuilder) -> None:
     """Emit `join_tensors(op, pieces, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for the
     function name `op` or by a size-generic template; null to decline.
 
@@ -179,7 +179,7 @@ def _emit_copy_region(f: FunctionBuilder) -> None:
     def copy_plane(i: Value) -> None:
         def copy_rows(j: Value) -> None:
             addresses = [source.at(i * source_stride + j * inner_source_stride, I8), to.at(i * to_stride + j * inner_to_stride, I8)]
-            f.call("copy_row", I1, [*addresses, *row_layout, width])
+            f.call("copy_rows", I1, [*addresses, *row_layout, width])
 
         f.for_range(m, copy_rows)
 
@@ -188,7 +188,7 @@ def _emit_copy_region(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_rows(f: FunctionBuilder) -> None:
-    """Emit `copy_row(source, to, count, source_stride, to_stride, width)`: copy `count` rows of `width` bytes, and return true.
+    """Emit `copy_rows(source, to, count, source_stride, to_stride, width)`: copy `count` rows of `width` bytes, and return true.
 
     The rows are `source_stride` bytes apart at the address `source`, and `to_stride` bytes apart at the address `to`.
     """

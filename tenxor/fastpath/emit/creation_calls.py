@@ -29,7 +29,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
-    _emit_create(FunctionBuilder(module, objects, "create_tensor", parameters))
+    _emit_create_tensor(FunctionBuilder(module, objects, "create_tensor", parameters))
     named_call_parameters = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
     rule_parameters = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("given", I64), ("names", POINTER)]
     _emit_instantiate_creation(FunctionBuilder(module, objects, "instantiate_creation", rule_parameters))
@@ -85,7 +85,7 @@ def _emit_keyword_creation(f: FunctionBuilder) -> None:
     return_keyword_call(f, args, count, keyword_count, lambda names: f.call("create_tensor", POINTER, [args, count, names, name, table]))
 
 
-def _emit_create(f: FunctionBuilder) -> None:
+def _emit_create_tensor(f: FunctionBuilder) -> None:
     """Emit `create_tensor(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function
     `name`; null to decline.
 

@@ -28,7 +28,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
             "zext" if dtype.kind == "uint" else "sext",
         )
     _emit_check_index_tensor(FunctionBuilder(module, objects, "check_index_tensor", [("key", POINTER), ("program", POINTER)], I1))
-    _emit_gather(FunctionBuilder(module, objects, "gather_elements", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
+    _emit_gather_elements(FunctionBuilder(module, objects, "gather_elements", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
 
 
 def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
@@ -66,7 +66,7 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
     f.decline()
 
 
-def _emit_gather(f: FunctionBuilder) -> None:
+def _emit_gather_elements(f: FunctionBuilder) -> None:
     """Emit `gather_elements(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
 
     `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null, to

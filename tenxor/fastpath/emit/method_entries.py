@@ -299,7 +299,7 @@ def _emit_round(f: FunctionBuilder) -> Value:
     return f.choose(plain, lambda: [f.call("apply_unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
 
 
-def _emit_with(f: FunctionBuilder) -> Value:
+def _emit_apply(f: FunctionBuilder) -> Value:
     """Emit the fast path of `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, a new
     reference, or null for the fallback.
     """
@@ -321,7 +321,7 @@ def _emit_with(f: FunctionBuilder) -> Value:
     return f.choose(count.equals(0), lambda: [f.null()], emit_operation)[0]
 
 
-def _emit_ufunc(f: FunctionBuilder) -> None:
+def _emit_call_ufunc(f: FunctionBuilder) -> None:
     """Emit `call_ufunc(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result of the
     counterpart, a new reference.
 
@@ -375,7 +375,7 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
     **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterate_tensor")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _make_two_argument("set_item"),
-    **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_with},
+    **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_apply},
     "__array_ufunc__": lambda f: f.call("call_ufunc", POINTER, f.arguments),
 }
 
@@ -447,10 +447,10 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
             [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
-    _emit_in_place(
+    _emit_apply_in_place(
         FunctionBuilder(llvm_module, object_table, "apply_in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
     )
-    _emit_ufunc(FunctionBuilder(llvm_module, object_table, "call_ufunc", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
+    _emit_call_ufunc(FunctionBuilder(llvm_module, object_table, "call_ufunc", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
     for method in METHODS:
         _emit_method(
             FunctionBuilder(llvm_module, object_table, method.symbol, _PARAMETERS_BY_CONVENTION[method.convention], is_exported=True),
@@ -515,7 +515,7 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
     f.emit_return(result)
 
 
-def _emit_in_place(f: FunctionBuilder) -> None:
+def _emit_apply_in_place(f: FunctionBuilder) -> None:
     """Emit `apply_in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null to
     decline, before `x` changes.
 

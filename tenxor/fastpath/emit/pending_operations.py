@@ -33,11 +33,13 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`.
     `objects` is the table of the objects that the code refers to.
     """
-    _emit_unary(FunctionBuilder(module, objects, "apply_unary", [("x", POINTER), ("op", POINTER)]))
+    _emit_apply_unary(FunctionBuilder(module, objects, "apply_unary", [("x", POINTER), ("op", POINTER)]))
     _emit_apply_operation(
         FunctionBuilder(module, objects, "apply_operation", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)])
     )
-    _emit_binary(FunctionBuilder(module, objects, "apply_binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
+    _emit_apply_binary(
+        FunctionBuilder(module, objects, "apply_binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)])
+    )
 
 
 def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
@@ -151,7 +153,7 @@ def find_or_instantiate(
     return template
 
 
-def _emit_unary(f: FunctionBuilder) -> None:
+def _emit_apply_unary(f: FunctionBuilder) -> None:
     """Emit `apply_unary(x, op)`: return the result of the operation `op` on `x`, a tensor or a value for `convert_value`, as a new
     reference; null to leave the call to the fallback.
 
@@ -175,7 +177,7 @@ def _emit_unary(f: FunctionBuilder) -> None:
     f.emit_return(new_result(f, recipe, sources, offsets, spec))
 
 
-def _emit_binary(f: FunctionBuilder) -> None:
+def _emit_apply_binary(f: FunctionBuilder) -> None:
     """Emit `apply_binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference;
     null to leave the call to the fallback.
 

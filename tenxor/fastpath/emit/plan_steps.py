@@ -52,7 +52,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_allocate_step_result(
         FunctionBuilder(module, objects, "allocate_step_result", [("step", POINTER), ("takes", I64), list_parameters[0]])
     )
-    _emit_run_step(FunctionBuilder(module, objects, "run_plan_step", [("step", POINTER), *list_parameters], I1))
+    _emit_run_plan_step(FunctionBuilder(module, objects, "run_plan_step", [("step", POINTER), *list_parameters], I1))
     _emit_run_steps(FunctionBuilder(module, objects, "run_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True))
 
 
@@ -82,7 +82,7 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
     f.emit_return(f.call("PyLong_FromLongLong", POINTER, [step_number.load(I64)]))
 
 
-def _emit_run_step(f: FunctionBuilder) -> None:
+def _emit_run_plan_step(f: FunctionBuilder) -> None:
     """Emit `run_plan_step(step, nodes, offsets, scalars)`: run a single step of a plan. Return true, or false if the executor in Python
     must run the step.
 

@@ -29,13 +29,13 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """
     _emit_load_number(FunctionBuilder(module, objects, "load_number", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
     _emit_load_only_element(FunctionBuilder(module, objects, "load_only_element", [("x", POINTER)]))
-    _emit_realize(FunctionBuilder(module, objects, "realize_tensor", [("x", POINTER)]))
+    _emit_realize_tensor(FunctionBuilder(module, objects, "realize_tensor", [("x", POINTER)]))
     _emit_length(FunctionBuilder(module, objects, "length", [("x", POINTER)]))
     _emit_to_numpy(FunctionBuilder(module, objects, "to_numpy", [("x", POINTER)]))
     list_parameters = [(name, POINTER) for name in ("buffer", "dtype", "shape", "strides")]
     _emit_build_lists(FunctionBuilder(module, objects, "build_lists", [*list_parameters, ("axis", I64), ("offset", I64)]))
     _emit_to_list(FunctionBuilder(module, objects, "to_list", [("x", POINTER)]))
-    _emit_iterate(FunctionBuilder(module, objects, "iterate_tensor", [("x", POINTER)]))
+    _emit_iterate_tensor(FunctionBuilder(module, objects, "iterate_tensor", [("x", POINTER)]))
     _emit_truth(FunctionBuilder(module, objects, "truth", [("x", POINTER)]))
     for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
         _emit_convert(FunctionBuilder(module, objects, name, [("x", POINTER)]), convert, kind)
@@ -139,7 +139,7 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
     return f.hold_owned(f.choose(is_known_scalar(f, storage), load_scalar, compute_node)[0])
 
 
-def _emit_realize(f: FunctionBuilder) -> None:
+def _emit_realize_tensor(f: FunctionBuilder) -> None:
     """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback. A
     known scalar stays as it is.
     """
@@ -276,7 +276,7 @@ def _emit_length(f: FunctionBuilder) -> None:
     f.emit_return(f.incref(f.address_at(shape, TUPLE_ITEMS_OFFSET).load(POINTER)))
 
 
-def _emit_iterate(f: FunctionBuilder) -> None:
+def _emit_iterate_tensor(f: FunctionBuilder) -> None:
     """Emit `iterate_tensor(x)`: return a new iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))

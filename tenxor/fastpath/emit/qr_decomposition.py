@@ -23,10 +23,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     for kind in (DOUBLE, FLOAT):
         _emit_copy_triangles(FunctionBuilder(module, objects, f"put_triangles_{kind.text}", copy_parameters, I1), kind)
     qr_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
-    _emit_qr(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[QR], qr_parameters, I1))
+    _emit_factor_qr(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[QR], qr_parameters, I1))
 
 
-def _emit_qr(f: FunctionBuilder) -> None:
+def _emit_factor_qr(f: FunctionBuilder) -> None:
     """Emit `factor_qr(program, nodes, starts, results)`: run the QR decomposition that `program` describes
     (`fastpath/direct_call_programs.py`). Return true, or false on a failure: after it, the tensors in `results` may hold anything.
 

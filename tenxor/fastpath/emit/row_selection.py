@@ -72,7 +72,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("rest", POINTER), ("number", POINTER)], I1))
     _emit_new_scalar_node(FunctionBuilder(module, objects, "new_scalar_node", [("x", POINTER)]))
     _emit_compute_content(FunctionBuilder(module, objects, "compute_content", [("x", POINTER), ("is_needed", I1)]))
-    _emit_select(FunctionBuilder(module, objects, "select_items", [("x", POINTER), ("key", POINTER)]))
+    _emit_select_items(FunctionBuilder(module, objects, "select_items", [("x", POINTER), ("key", POINTER)]))
     _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
 
 
@@ -517,7 +517,7 @@ def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Va
     return f.choose(is_mask, lambda: [_get_key_address(f, key, node, descriptor)], lambda: [f.null()])[0]
 
 
-def _emit_select(f: FunctionBuilder) -> None:
+def _emit_select_items(f: FunctionBuilder) -> None:
     """Emit `select_items(x, key)`: return `x[key]`, a new tensor of the rows that `key`, a tensor or a list, selects; null to leave the
     call to the fallback.
 

@@ -35,7 +35,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         rows = [("row", POINTER), ("size", I64), ("between", I64), ("values", POINTER), ("places", POINTER), ("count", I64), ("most", I64)]
         for largest in (False, True):
             _emit_row_topk(FunctionBuilder(module, objects, _get_topk_name(dtype, largest), rows, I1), dtype, largest)
-    _emit_topk(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[TOPK], parameters, I1))
+    _emit_topk_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[TOPK], parameters, I1))
 
 
 def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
@@ -220,7 +220,7 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
     f.emit_return(moved.load(I64) <= max_moves)
 
 
-def _emit_topk(f: FunctionBuilder) -> None:
+def _emit_topk_rows(f: FunctionBuilder) -> None:
     """Emit `topk_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
 
     The arguments are those of `sort_rows`, with two result tensors: values, and positions as int64. The function returns false if a row

@@ -22,10 +22,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     (`accumulate_selection`). `objects` is the table of the objects that the code refers to.
     """
     for name, adds in (("write_selection", False), ("accumulate_selection", True)):
-        _emit_write_rows(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
+        _emit_write_selection(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 
 
-def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
+def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
     """Emit `write_selection(x, key, value)` for `x[key] = value`, or `accumulate_selection` (`adds`), which accumulates rows at indices.
 
     `key` is a tensor, a mask or indices along the first axis, or a list of integers. `value` is as many rows as the key selects, a single

@@ -25,10 +25,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """
     _emit_evaluate_sum(FunctionBuilder(module, objects, "evaluate_sum", [("cursor", POINTER), ("atoms", POINTER)], I64))
     _emit_divide_sums(FunctionBuilder(module, objects, "divide_sums", [("cursor", POINTER), ("atoms", POINTER)], I1))
-    _emit_evaluate(
+    _emit_evaluate_program(
         FunctionBuilder(module, objects, "evaluate_program", [(name, POINTER) for name in ("program", "numbers", "results")], I64)
     )
-    _emit_evaluate_tuple(FunctionBuilder(module, objects, "evaluate_to_tuple", [("program", POINTER), ("numbers", POINTER)]))
+    _emit_evaluate_to_tuple(FunctionBuilder(module, objects, "evaluate_to_tuple", [("program", POINTER), ("numbers", POINTER)]))
     _emit_python_evaluate(
         FunctionBuilder(module, objects, "python_evaluate", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
@@ -113,7 +113,7 @@ def _get_atom_count_address(cursor: Value) -> Value:
     return cursor.at(2, I64)
 
 
-def _emit_evaluate(f: FunctionBuilder) -> None:
+def _emit_evaluate_program(f: FunctionBuilder) -> None:
     """Emit `evaluate_program(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of
     results.
 
@@ -169,7 +169,7 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
     f.emit_return(count)
 
 
-def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
+def _emit_evaluate_to_tuple(f: FunctionBuilder) -> None:
     """Emit `evaluate_to_tuple(program, numbers)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
 
     Each integer must fit into 64 bits. Return null, without an error, if a guard fails, a value overflows 64 bits, or a divisor is 0. The

@@ -18,8 +18,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     The functions emitted include `record_on_tape`, `replay_tape_step` and `replay_tape_steps`.
     """
     _emit_record_on_tape(FunctionBuilder(module, objects, "record_on_tape", [("node", POINTER), ("number", I64)], I1))
-    _emit_replay_step(FunctionBuilder(module, objects, "replay_tape_step", [("step", POINTER), ("every", POINTER)]))
-    _emit_replay_steps(
+    _emit_replay_tape_step(FunctionBuilder(module, objects, "replay_tape_step", [("step", POINTER), ("every", POINTER)]))
+    _emit_replay_tape_steps(
         FunctionBuilder(module, objects, "replay_tape_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
@@ -164,7 +164,7 @@ def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
     return f.choose(f.is_instance(source, "Node"), select_for_node, lambda: [source])[0]
 
 
-def _emit_replay_steps(f: FunctionBuilder) -> None:
+def _emit_replay_tape_steps(f: FunctionBuilder) -> None:
     """Emit `replay_tape_steps(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, and return None.
 
     `steps` is a list of recorded derivative steps (`replay_tape_step`). The function stops at the first step that the fallback must make:
@@ -195,7 +195,7 @@ def _append_node(f: FunctionBuilder, nodes: Value, node: Value, goes_on: Value) 
     f.decref(node)
 
 
-def _emit_replay_step(f: FunctionBuilder) -> None:
+def _emit_replay_tape_step(f: FunctionBuilder) -> None:
     """Emit `replay_tape_step(step, nodes)`: return a new node for a recorded derivative step, or null if the fallback must make it.
 
     `step` is a tuple of the recipe, the positions of the sources in the list `nodes`, and the offsets.
