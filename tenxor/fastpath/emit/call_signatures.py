@@ -90,8 +90,8 @@ def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
 
 
 def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, keyword_names: Value, tape_mask: Value) -> Value:
-    """Emit a call of `sign_call`: write the signature of a call of `name`, and the dims of the call's tensors, to the global `@kind`.
-    Return an `i1`: whether both were written, as some calls have no signature.
+    """Emit a call of the emitted function `sign_call`: write the signature of a call of `name`, and the dims of the call's tensors, to the
+    global `@kind`. Return an `i1`: whether both were written, as some calls have no signature.
 
     `arguments` is the address of all `count` arguments, of which the last have the keywords in the tuple `keyword_names`, or null. Bit k of
     `tape_mask`, an `i64`, is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
@@ -347,10 +347,12 @@ def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> Non
 
 
 def _emit_sign_call(f: FunctionBuilder) -> None:
-    """Emit `sign_call(name, arguments, count, names, tape_mask)`: write the signature of a call, and return whether the call has one.
+    """Emit `sign_call(name, arguments, count, names, tape_mask)`: write the signature of a call of `name` to the global `@kind`, and return
+    whether the call has one.
 
-    The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. The arguments
-    are those of `sign_call`. The result is false for an argument that `add_argument` does not accept, and for more than
+    The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. `arguments`
+    is the address of all `count` arguments, of which the last have the keywords in the tuple `names`, or null. Bit k of `tape_mask` is set
+    if argument k is on the tape. The result is false for an argument that `add_argument` does not accept, and for more than
     `MAX_SIGNATURE_WORDS` words.
     """
     name, arguments, count, names, tape_mask = f.arguments

@@ -298,8 +298,8 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
 
 
 def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a call of `find_data_recipe` for the recipe of contiguous data with the shape and dtype of `spec`. Return the recipe, which is
-    held. The emitted function returns null or 0 if there is none."""
+    """Emit a call of the emitted function `find_data_recipe`, for the recipe of contiguous data with the shape and dtype of `spec`. Return
+    the recipe, which is held. The emitted function returns null or 0 if there is none."""
     return f.require_new(f.call("find_data_recipe", POINTER, [spec]))
 
 
@@ -568,8 +568,8 @@ def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_call(f: FunctionBuilder) -> None:
     """Emit `instantiate_call(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template of a rule for a
-    call, borrowed from the table at byte `slot` of `spec`, which caches it under `name` and `other_key`. The call is described by the
-    arguments from `arguments` on (`call_signatures.sign_call`). Return null without a signature, rule or memory."""
+    call, borrowed from the table at byte `slot` of `spec`, which caches it under `name` and `other_key`. `name` and the last four arguments
+    describe the call (`call_signatures.sign_call`). Return null without a signature, rule or memory."""
     spec, slot, name, other_key, arguments, count, names, tape_mask = f.arguments
     f.require(call_signatures.sign_call(f, name, arguments, count, names, tape_mask))
     f.emit_return(f.call("instantiate_cached", POINTER, [spec, slot, name, other_key]))

@@ -268,8 +268,8 @@ def _return_if_known_scalars(
     scalar. Return None.
 
     The return is taken only if `compute_unary` or `compute_binary` covers the operation, and not while a call is recorded. `operation` is
-    the operation, the recipe and the spec of the result. If `is_reversed` holds, the second operand comes first. The held references to the
-    recipe, the spec and the operands are released before the return.
+    the operation, the recipe and the spec of the result. If the `i1` `is_reversed` holds, the second operand comes first; None stands for
+    one operand. The held references to the recipe, the spec and the operands are released before the return.
     """
     held, y = list(f._held), operands[-1]
     are_points = _is_scalar(f, operands[0]) if len(operands) == 1 else f.and_then(_is_scalar(f, operands[0]), lambda: _is_scalar(f, y))
