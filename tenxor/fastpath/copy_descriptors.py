@@ -405,7 +405,7 @@ def record_join(
 
 
 def _is_left_to_kernels(result: Tensor) -> bool:
-    """Return whether `result` stays pending because of its size, to be written by kernels."""
+    """Return whether `result`, a joined tensor, is pending and has `PARALLEL_COPY_BYTES` bytes or more: then kernels write it."""
     return result.spec.nbytes >= PARALLEL_COPY_BYTES and result.storage.node.buffer is None
 
 

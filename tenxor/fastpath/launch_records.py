@@ -226,7 +226,7 @@ class StandaloneNode(NamedTuple):
     def build_signature(self) -> tuple[GraphSignature, Sequence[Node | Scalar]]:
         """Return the graph signature of the node with all offsets 0, and the sources in the signature.
 
-        The sources are new nodes without memory, and scalars.
+        The sources are new nodes without memory, and the number 0 in place of a scalar.
         """
         reader = self.product or self.recipe
         sources = [

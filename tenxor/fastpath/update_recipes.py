@@ -73,8 +73,8 @@ def _build_copying_variant(recipe: Recipe, source_mask: int) -> object:
     """Return a pair: a variant of `recipe` that reads copies of some sources, and a tuple of the recipes of the copies.
 
     Source k is copied if bit k of `source_mask` is set; the tuple has None for other sources. Return `NO_LAUNCH_RECORD` unless the
-    operation is cheap and each copy is at most 1/`MIN_COPY_RATIO` of the result. A copy holds only the distinct elements of a broadcast
-    source.
+    operation is cheap and each copy is at most 1/`MIN_COPY_RATIO` of the result. The same for a recipe that writes, for view chains and for
+    offset tables. A copy holds only the distinct elements of a broadcast source.
     """
     if recipe.op not in _CHEAP_OPS or recipe.is_uncacheable or recipe.target is not None:
         return NO_LAUNCH_RECORD
