@@ -91,8 +91,9 @@ def start_at_import() -> None:
 
 
 def count_requests(count: int) -> None:
-    """Count requests for values while there is no fast path. From request number `REQUESTS_BEFORE_COMPILATION` on, try to build it, with
-    code that another process compiles. The package calls this function at each request.
+    """Count `count` requests for values while there is no fast path. From request number `REQUESTS_BEFORE_COMPILATION` on, try to build the
+    fast path, with code that another process compiles. The package calls this function at each request. Do nothing more while that process
+    runs.
     """
     global _request_count
     _request_count += count
@@ -101,8 +102,8 @@ def count_requests(count: int) -> None:
 
 
 def _compile_elsewhere(object_table: ObjectTable) -> MachineCode | None:
-    """Begin to compile the code for `object_table` in another process, and return None. If a process was started before, or none can be
-    started, compile the code here and return it.
+    """Begin to compile the code for `object_table` in another process, set `state`, and return None. If a process was started before, or
+    none can be started, compile the code here, for some seconds, and return it.
     """
     global state, _compilation
     from .machine_code import BackgroundCompilation, compile_code
@@ -116,8 +117,8 @@ def _compile_elsewhere(object_table: ObjectTable) -> MachineCode | None:
 
 
 def _try_to_build(compile_missing: Callable[[ObjectTable], MachineCode | None]) -> None:
-    """Build the fast path unless `start` would do nothing. Code that is not stored is asked of `compile_missing`, which takes the object
-    table and returns the code, or None to build no fast path now.
+    """Build the fast path and install it, unless `start` would do nothing. `compile_missing` is called if the code is not stored. It takes
+    the object table and returns the code, or None to build no fast path now.
     """
     if state == "on" or _disabled_contexts or is_owned_by_this_thread(compute_lock) or not try_acquire(_build_lock):
         return
@@ -129,7 +130,7 @@ def _try_to_build(compile_missing: Callable[[ObjectTable], MachineCode | None]) 
 
 
 def _build(compile_missing: Callable[[ObjectTable], MachineCode | None]) -> None:
-    """Build the fast path, install it in one step, and test it; see `_try_to_build` for the argument.
+    """Build the fast path, install it in one step, and test it. The caller holds `_build_lock`. `compile_missing` is as in `_try_to_build`.
 
     If an assumption about the interpreter turns out to be wrong, remove the fast path again and store the reason in `state`. If another
     thread disabled the fast path during the test, the test proves nothing: `state` becomes "not made yet", and a later request tries again.
@@ -213,7 +214,7 @@ def _make_immortal(x: object) -> None:
 
 @contextmanager
 def disabled() -> Iterator[None]:
-    """Disable the fast path while the context is open: every method runs the fallback in Python.
+    """Return a context that disables the fast path while open: every method, in every thread, runs the fallback in Python.
 
     Contexts may be nested and may be open in several threads. The fast path returns when the last one closes, and none is built before.
     """

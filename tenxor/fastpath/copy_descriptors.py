@@ -22,7 +22,7 @@ from ..tensor.gather_methods import MAX_EAGER_INDEX_CHECKS
 from ..tensor.join_by_fastpath import PARALLEL_COPY_BYTES, Arrange, Arrangement, should_copy_by_kernels
 from .limits import MAX_SMALL_BLOCK_BYTES
 from .recorder import build_keys
-from .size_generic import SplitCall, make_placeholder
+from .size_generic import SplitCall, make_symbolic_argument
 from .sized_template import RESULT_RECORD, SizedTemplate
 from .strided_copy import describe_copy
 from .write_recorder import compute_if_small
@@ -52,9 +52,9 @@ MASK_KEY_KIND = len(INDEX_DTYPES)  # the kind of a mask; the kind of an index te
 def convert_numpy_key(x: Tensor, key: Any) -> Any:
     """Return `key`, an index key of `x`, with NumPy integers replaced by Python integers, and arrays by tensors.
 
-    Arrays are replaced only if `x` is a `Tensor`, and only arrays with axes, of bools or of integers of a dtype in `INDEX_DTYPES`. Then a
-    tuple also gets index tensors in place of lists of integers, and in place of masks of one axis (`_convert_key_item`). Return `key`
-    itself if nothing is replaced.
+    Arrays are replaced only if `x` is a `Tensor`, and only arrays with axes, of bools or of integers of a dtype in `INDEX_DTYPES`. Items of
+    a tuple are converted by `_convert_key_item`, which also replaces lists of integers, and masks of one axis, by index tensors. Return
+    `key` itself if nothing is replaced.
     """
     if type(key) is tuple:
         converted = tuple([_convert_key_item(x, key, k) for k in range(len(key))])
@@ -67,10 +67,11 @@ def convert_numpy_key(x: Tensor, key: Any) -> Any:
 
 
 def _convert_key_item(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
-    """Return item `k` of the tuple `key`, an index key of `x`, with NumPy arrays, lists of integers, and masks of a single axis replaced.
+    """Return item `k` of the tuple `key`, an index key of `x`, with a NumPy integer as a Python integer, and an array as a tensor
+    (`convert_numpy_key`). If `x` is a `Tensor`, a list of integers becomes an index tensor, too.
 
-    Tensors and Python integers stand in their place. A mask as long as its axis, in memory or small, becomes the indices of the true
-    elements. Without a replacement, return the item itself.
+    A mask of one axis, as long as its axis, in memory or small, becomes the tensor of the indices of its true elements. Without a
+    replacement, return the item itself.
     """
     item = convert_numpy_key(x, key[k])
     if type(x) is not Tensor:
@@ -93,7 +94,9 @@ def _get_indexed_size(x: Tensor, key: tuple[Any, ...], k: int) -> int:
 
 
 def _is_in_memory(key: object, dtypes: Sequence[DType] = INDEX_DTYPES) -> bool:
-    """Return whether `key` is a non-empty tensor in memory, with axes and one of `dtypes`. Compute a small pending tensor first."""
+    """Return whether `key` is a non-empty tensor in memory, with axes and one of `dtypes`. Compute a small pending tensor
+    (`compute_if_small`) first.
+    """
     if type(key) is not Tensor or key.dtype not in dtypes or not key.ndim or not key.size:
         return False
     compute_if_small(key.storage)
@@ -101,7 +104,8 @@ def _is_in_memory(key: object, dtypes: Sequence[DType] = INDEX_DTYPES) -> bool:
 
 
 def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
-    """Return a view of `x` and an index tensor along the view's first axis, equivalent to `key` for a write; None if that is impossible.
+    """Return a view of `x` and an index tensor along the view's first axis, equivalent to `key` for a write `x[key] = value`; None if that
+    is impossible.
 
     `key` is a tuple with several index tensors of one shape, or with a single index tensor after integers or slices. The index tensors must
     be in memory, or small. If an index is out of range, return None, and the fallback raises the error. Also return None if `x` is empty,
@@ -136,7 +140,8 @@ def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
 
 def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indices: Any = None) -> Any:
-    """Return the flat row-major indices that the index tensors `keys` of axes with `sizes` select, as an int64 tensor in memory.
+    """Return the flat row-major indices that the index tensors `keys` of axes with `sizes` select, as an int64 tensor in memory. Negative
+    indices count from the end.
 
     `flat_indices` is a tensor of flat indices along further axes in front of these, or None without such axes. Return None if an index is
     out of range, or if the result is too large to compute now.
@@ -157,8 +162,9 @@ def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indice
 def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
     """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list.
 
-    The record is stored with the spec of `x`. If no descriptor can copy the rows, a record says so. Do nothing if a record exists, for a
-    transient layout, or for a list of other items than integers. After a few calls of one signature, also trace a size-generic template.
+    The record is a `CopyTemplate` stored with the spec of `x`. If no descriptor can copy the rows, an empty template says so. Do nothing if
+    a record exists, for a transient layout (`is_uncacheable`), or for a list of other items than integers. After a few calls of one
+    signature, also trace a size-generic template.
     """
     if type(key) is list and set(map(type, key)) != {int}:
         return
@@ -208,7 +214,9 @@ def describe_index_keys(x: Tensor, *key_items: object) -> list[IntOrSymInt] | No
 
 
 def gather(x: Tensor, *key_items: Any) -> Any:
-    """Return the pending tensor `x[key_items]`, a gather by index tensors. Among `key_items`, the class `slice` stands for a whole axis."""
+    """Return the pending tensor `x[key_items]`, a gather by index tensors. Among `key_items`, the class `slice` stands for a whole axis. An
+    invalid index raises the errors of indexing.
+    """
     return x._gather(x._select_by_key("indexing", x.layout, tuple([slice(None) if item is slice else item for item in key_items])))
 
 
@@ -250,8 +258,8 @@ def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
 def record_row_count(row_template: CopyTemplate, count: int) -> None:
     """Record the template of a tensor of `count` rows selected by a mask, unless the tensor has more than `MAX_SELECTED_BYTES` bytes.
 
-    `row_template` is the template of one row; the record is stored with the spec of the row. The generated code calls this function for a
-    new count.
+    `row_template` is the template of the selection, with the spec of one row; the record is stored with this spec. The generated code calls
+    this function for a new count.
     """
     shape = (count, *row_template.spec.shape)
     spec = intern_spec(Layout.contiguous(shape), row_template.spec.dtype)
@@ -274,7 +282,7 @@ class _CopyDescriptor(NamedTuple):
         return CopyTemplate(self.spec, self.recipe, struct.pack(f"={len(self.words)}q", *self.words))
 
     def build_sized_template(self, traced: SymbolicSizes, concrete_template: CopyTemplate) -> SizedTemplate:
-        """Return the size-generic template of a descriptor whose words are symbolic sizes of `traced`.
+        """Return the size-generic template of this descriptor, whose words are symbolic sizes of `traced`.
 
         `concrete_template` is the template of the same call for concrete sizes.
         """
@@ -283,7 +291,7 @@ class _CopyDescriptor(NamedTuple):
 
 
 def _trace_row_selection(numbers: Sequence[int], spec: Spec, spec_or_length: Spec | int, template: CopyTemplate) -> SizedTemplate | None:
-    """Return the size-generic template for rows of a tensor of `spec`, selected by a key; None if one cannot be made.
+    """Return the size-generic template for rows of a tensor of `spec`, selected by a key; None if no descriptor can copy the rows.
 
     `spec_or_length` is the spec of an index tensor or mask, or the length of a list. `numbers` are the sizes to become symbolic, and
     `template` is the template for these sizes.
@@ -313,7 +321,8 @@ def _describe_rows_by_key(spec: Spec, spec_or_length: Spec | int) -> _CopyDescri
 def _describe_rows_by_tensor(spec: Spec, key: Spec) -> _CopyDescriptor | None:
     """Return the copy descriptor of rows of a tensor of `spec`, selected by a mask or index tensor of spec `key`.
 
-    Return None if no descriptor can copy the rows.
+    Return None if no descriptor can copy the rows: for an empty key, a key that one loop cannot walk, a 0-d key, a mask with gaps or of
+    another shape than the leading axes, another dtype, and where `_describe_rows` returns None.
     """
     if key.strides is None or key.layout_key.is_uncacheable or not key.size:
         return None
@@ -360,12 +369,13 @@ def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key
 def record_join(
     op: str, tensors: Sequence[Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how to join tensors like `tensors` by copies, or that copies alone cannot join them. Do nothing if a record exists.
+    """Record how to join tensors like `tensors` by copies, or record that copies alone cannot join them. Do nothing if a record exists, or
+    if an item of `tensors` is no plain tensor.
 
-    `op` names the joining function, `arguments` and `keywords` are its further arguments, and `result` is the tensor that it returned.
-    `arrange` takes the pieces and these arguments, and returns the layout of the result and the copy of each piece into it, or None.
-    Nothing is recorded for more than `MAX_JOINED_TENSORS` tensors, or with a tensor among the further arguments. More than
-    `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call.
+    `op` names the joining function, `arguments` and `keywords` are its further arguments, and `result` is the tensor returned. `arrange`
+    takes the pieces and the further arguments, and returns the layout of the result and the copy of each piece into the result, or None.
+    Nothing is recorded for more than `MAX_JOINED_TENSORS` tensors, with a tensor among the further arguments, or for transient layouts.
+    More than `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call. A size-generic template may be traced, too.
     """
     if not 0 < len(tensors) <= MAX_JOINED_TENSORS or set(map(type, tensors)) != {Tensor}:
         return
@@ -395,7 +405,7 @@ def record_join(
 
 
 def _is_left_to_kernels(result: Tensor) -> bool:
-    """Return whether `result` stays pending because of its size, to be written by kernels."""
+    """Return whether `result`, a joined tensor, is pending and has `PARALLEL_COPY_BYTES` bytes or more: then kernels write it."""
     return result.spec.nbytes >= PARALLEL_COPY_BYTES and result.storage.node.buffer is None
 
 
@@ -410,15 +420,15 @@ def _trace_join(
 ) -> SizedTemplate | None:
     """Return the size-generic template for joining `pieces`; None if one cannot be made. `template` is the template for these sizes.
 
-    `numbers` are the sizes to become symbolic. `arrange` takes the pieces, `arguments` and `keywords`. `arrange` returns the layout of the
-    result of `dtype`, and the copy of each piece into the result, or None.
+    `numbers` are the sizes to become symbolic. `arrange` takes the pieces, `arguments` and `keywords`. It returns the layout of the result
+    of `dtype`, and the copy of each piece into the result, or None.
     """
     traced = SymbolicSizes(numbers)
-    placeholders = [make_placeholder(traced, x) for x in pieces]
+    placeholders = [make_symbolic_argument(traced, x) for x in pieces]
     arrangement = arrange(
         placeholders,
-        *[make_placeholder(traced, x) for x in arguments],
-        **{name: make_placeholder(traced, x) for name, x in keywords.items()},
+        *[make_symbolic_argument(traced, x) for x in arguments],
+        **{name: make_symbolic_argument(traced, x) for name, x in keywords.items()},
     )
     descriptor = _describe_join(placeholders, dtype, arrangement)
     return None if descriptor is None else descriptor.build_sized_template(traced, template)

@@ -11,7 +11,7 @@ TP_DEALLOC_OFFSET = 48  # offset of `tp_dealloc` in a type object, in bytes; the
 
 
 def replace_deallocators(library: Mapping[str, int], classes: Mapping[str, type], block_type: type) -> None:
-    """Replace `tp_dealloc` of the `REUSED_CLASSES` classes by generated deallocators, for good.
+    """Replace `tp_dealloc` of the classes named in `REUSED_CLASSES` by generated deallocators, for good.
 
     `library` maps symbols to addresses, `classes` maps names to classes, and `block_type` is the type of small memory blocks. Raise
     LookupError, and change nothing, if the types are not laid out as expected or a class has a `__del__`.
@@ -21,9 +21,9 @@ def replace_deallocators(library: Mapping[str, int], classes: Mapping[str, type]
     block_deallocator = ctypes.c_void_p.from_address(id(block_type) + TP_DEALLOC_OFFSET).value
     if (
         len(original_addresses) != 1
-        or block_deallocator != library["block_dies"]
+        or block_deallocator != library["dealloc_block"]
         or any([hasattr(classes[name], "__del__") for name in REUSED_CLASSES])
     ):
         raise LookupError("a class has an unexpected deallocator (tp_dealloc), or a reused class has a __del__ method")
     for name, slot in slots.items():
-        slot.value = library[f"{name}_dies"]
+        slot.value = library[f"dealloc_{name}"]

@@ -55,7 +55,9 @@ def check_debug_offsets() -> None:
 
 
 def read_words(count: int) -> list[int]:
-    """Return the first `count` 64-bit words of `_PyRuntime`. Raise LookupError if the interpreter does not export that variable."""
+    """Return the first `count` 64-bit words of `_PyRuntime`, unsigned. Raise LookupError if the interpreter does not export
+    that variable.
+    """
     try:
         return list((ctypes.c_uint64 * count).in_dll(ctypes.pythonapi, "_PyRuntime"))
     except ValueError:
@@ -65,7 +67,10 @@ def read_words(count: int) -> list[int]:
 
 
 def compare(words: Sequence[int], indices: Sequence[int]) -> None:
-    """Raise LookupError unless `words` are the debug offsets of this interpreter and equal `ASSUMED_OFFSETS` at `indices`."""
+    """Raise LookupError unless `words` are the debug offsets of this interpreter and equal `ASSUMED_OFFSETS`.
+
+    `words` are the first words of `_PyRuntime`. Item k of `indices` is the index of the word for the k-th offset of `ASSUMED_OFFSETS`.
+    """
     cookie, version, without_gil = words[:3]
     if cookie != COOKIE or version != sys.hexversion:
         raise LookupError(f"_PyRuntime does not begin with the debug offsets of CPython {sys.version.split()[0]}")

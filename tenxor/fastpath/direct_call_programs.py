@@ -34,11 +34,12 @@ LocatedOperands = Sequence[tuple[int, int, ByteLayout]]  # for each operand: the
 def pack_program(
     direct_call: DirectCall, operands: LocatedOperands, results: Sequence[ByteLayout], float_count: int, itemsizes: Sequence[int]
 ) -> bytes | None:
-    """Return the packed program of a direct call; None if the generated code cannot do it.
+    """Return the program of a direct call as bytes of 64-bit integers; None if the generated code cannot do it.
 
     `direct_call` describes the computation. `operands` says where each operand is stored: the index of its tensor among the arguments, the
     offset in bytes, and the shape and strides in bytes. `results` has the shape and strides in bytes of each result. `float_count` is the
-    number of real floats in the first operand, and `itemsizes` are the bytes of an element of each result.
+    number of real floats in the first operand, which must be finite (0: not tested). `itemsizes` are the bytes of an element of each
+    result.
     """
     if isinstance(direct_call, UfuncLoop):
         return (
@@ -55,10 +56,10 @@ def pack_program(
 def build_program(
     direct_call: DirectCall, operands: LocatedOperands, results: Sequence[ByteLayout], float_count: int
 ) -> Sequence[int] | None:
-    """Return the program of a direct call as integers, possibly symbolic sizes.
+    """Return the program of a direct call as integers, possibly symbolic sizes, to be packed for concrete sizes later.
 
     `direct_call` describes the computation. `operands`, `results` and `float_count` are as in `pack_program`. Return None if the program
-    needs more than integers, or if the generated code cannot do the call.
+    needs more than integers, as for a widened call and QR, or if the generated code cannot do the call.
     """
     if isinstance(direct_call, UfuncLoop):
         words = (
@@ -73,7 +74,7 @@ def build_program(
 def _build_ordering_program(operation: OrderingOp | CountingOp, operands: LocatedOperands) -> Sequence[int] | None:
     """Return the program of the ordering or counting operation `operation` as integers; None if the generated code cannot do it.
 
-    `operands` says how each operand is stored: index of its tensor, offset in bytes, and shape and strides in bytes.
+    `operands` says how each operand is stored: index of its tensor among the arguments, offset in bytes, and shape and strides in bytes.
     """
     if isinstance(operation, CountingOp):
         return _build_bincount(operation, operands) if operation.name == "bincount" else _build_unique(operation, operands[0])
@@ -89,11 +90,11 @@ def _build_ordering_program(operation: OrderingOp | CountingOp, operands: Locate
 def _pack_widened_call(
     loop: UfuncLoop, operands: LocatedOperands, results: Sequence[ByteLayout], floats: int, itemsizes: Sequence[int]
 ) -> bytes | None:
-    """Return the packed program of a loop in double precision for data in single precision, as NumPy computes them.
+    """Return the program, as bytes, of a loop in double precision for data in single precision, as NumPy computes them.
 
     The operands are converted into scratch memory, the loop runs on them, and the results are rounded. `loop` describes the loop. The
-    further arguments are those of `pack_program`; `floats` is the number of real floats in the first operand. Return None if the operands
-    need too much scratch memory, or more than three nested loops to copy.
+    further arguments are those of `pack_program`; `floats` is its `float_count`. Return None if the operands need more than
+    `MAX_SCRATCH_BYTES` of scratch memory, or more than three nested loops to copy.
     """
     itemsize = FLOAT32_BYTES * floats // prod(operands[0][2][0]) if floats else FLOAT32_BYTES
     words, scratch_offsets, scratch_layouts, end = list[int](), list[int](), list[ByteLayout](), 0
@@ -140,12 +141,12 @@ def _pack_widened_call(
 
 
 def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], results: Sequence[ByteLayout], itemsize: int) -> bytes | None:
-    """Return the packed program of a QR factorisation, or None.
+    """Return the program of a QR factorisation as bytes, or None.
 
-    `functions` describes the factorisation. `operand` says how the matrices are stored, and `results` are the layouts of both factors.
-    `itemsize` is the bytes of an element. The matrices are copied into scratch memory. The first function of C makes triangles of them, the
-    second makes the orthonormal factor, and both are copied to the results. Return None for empty matrices, for too much scratch memory,
-    and for matrices that need more than three nested loops to copy.
+    `functions` describes the factorisation. `operand` says how the matrices are stored, as in `pack_program`, and `results` are the layouts
+    of both factors. `itemsize` is the bytes of an element. The matrices are copied into scratch memory. The first function of C makes
+    triangles of them, the second makes the orthonormal factor, and both are copied to the results. Return None for empty matrices, for more
+    than `MAX_SCRATCH_BYTES` of scratch memory, and for matrices that need more than three nested loops to copy.
     """
     (tensor_index, start, (shape, strides)), (factor_shape, triangle_shape) = operand, [shape for shape, _ in results]
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -236,7 +237,8 @@ _SEARCH_OPCODES = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _build_search(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of the search `operation` for elements in a sorted array.
+    """Return the program of the search `operation` ("searchsorted" or "digitize") for elements in a sorted array. `operands` are the sorted
+    array, then the wanted values.
 
     Return None unless each of `operands` has elements, and one loop with a constant stride walks them.
     """
@@ -246,7 +248,8 @@ def _build_search(operation: OrderingOp, operands: LocatedOperands) -> tuple[int
 
 
 def _build_interpolation(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of the linear interpolation `operation`. `operands` are the places wanted, the points, and the heights there.
+    """Return the program of the linear interpolation `operation`. `operands` says how three arrays are stored: the places wanted, the
+    points, and the heights there.
 
     Operands in single precision are converted into scratch memory first. Return None unless each of `operands` has elements, and one loop
     with a constant stride walks them.
@@ -263,7 +266,8 @@ def _build_interpolation(operation: OrderingOp, operands: LocatedOperands) -> tu
 
 
 def _describe_operands(operands: LocatedOperands) -> list[int] | None:
-    """Return four integers for each of `operands`: the tensor's index, the offset in bytes, the element count, and the stride in bytes.
+    """Return four integers for each of `operands`, in one list: the tensor's index, the offset in bytes, the element count, and the stride
+    in bytes.
 
     Return None unless one loop with a constant stride walks each operand, and each has elements.
     """
@@ -279,8 +283,8 @@ def _describe_operands(operands: LocatedOperands) -> list[int] | None:
 def _build_bincount(operation: CountingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
     """Return the program of `operation`, which counts integers or sums their weights.
 
-    `operands` says how the integers are stored, and then the weights, if any. Return None unless each operand has elements, and one loop
-    with a constant stride walks them.
+    `operands` says how the integers are stored, and then the weights, if any: index of the tensor, offset in bytes, and shape and strides
+    in bytes. Return None unless each operand has elements, and one loop with a constant stride walks them.
     """
     words = _describe_operands(operands)
     return None if words is None else (BINCOUNT, COUNTABLE_DTYPES.index(operation.dtype), operation.min_count, len(operands) - 1, *words)

@@ -20,7 +20,7 @@ _publish_lock = make_reentrant_lock()
 
 @contextmanager
 def no_eager_eval() -> Iterator[None]:
-    """Suppress eager evaluation by the fast path while the context is open, in every thread. Contexts may be nested.
+    """Return a context that suppresses eager evaluation by the fast path while open, in every thread. Contexts may be nested.
 
     Eager evaluation computes a new node at once if the node would otherwise keep much memory alive while pending.
     """

@@ -45,10 +45,14 @@ def install_descriptors() -> None:
 
 
 def get_removal_steps() -> list[Callable[[], object]]:
-    """Return the step that deletes `Tensor.__getattr__`, a C function without arguments, in a list; an empty list without the method."""
+    """Return the steps that delete `Tensor.__getattr__`: a list of one C function without arguments, to be called by the installer; an
+    empty list if the method is deleted already.
+    """
     return [partial(delattr, Tensor, "__getattr__")] if "__getattr__" in vars(Tensor) else []
 
 
 def get_restoration_steps() -> list[Callable[[], object]]:
-    """Return C functions without arguments to call in turn. They restore the original `Tensor.__getattr__`."""
+    """Return the steps that restore the original `Tensor.__getattr__`: a list of one C function without arguments, to be called by the
+    installer.
+    """
     return [partial(setattr, Tensor, "__getattr__", _ORIGINAL_GETATTR)]

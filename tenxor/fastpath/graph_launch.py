@@ -68,7 +68,7 @@ plans_in_use: set[Plan] = set()  # the plans whose kernels the records use
 
 
 def drop_graph_records() -> None:
-    """Drop the launch records of graphs and updates, and the kernels held only by them."""
+    """Drop the launch records of graphs and updates, and the kernels held only by them. Wait for another thread that is computing."""
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
         for cache in (plans_in_use, graph_records, update_records, request_counts):
             cache.clear()
@@ -87,11 +87,12 @@ size_generic._templates_by_signature.record.feed(graph_launch_records)
 
 
 def store_graph_record(root: Node) -> None:
-    """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
+    """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key. Generated code calls this
+    function for a missing record.
 
     The record is empty if the graph cannot be run by a record. Do nothing if another thread holds the lock for computing, or if nodes of
-    the graph were computed meanwhile. A graph without a size-generic signature gets a record after `MIN_REQUESTS` requests: these sizes
-    may never come again.
+    the graph were computed meanwhile. A graph without a size-generic signature gets a record after `MIN_REQUESTS` requests: these sizes may
+    never come again.
     """
     if not try_acquire(compute_lock):
         return
@@ -113,7 +114,8 @@ def store_graph_record(root: Node) -> None:
 
 
 def store_update_record(root: Node) -> None:
-    """Build and store the launch record of the update in place with root `root`, for all updates with the same key.
+    """Build and store the launch record of the update in place with root `root`, for all updates with the same key. Generated code calls
+    this function for a missing record.
 
     The record is empty if the update cannot be run by a record. Do nothing if another thread holds the lock for computing, or if nodes of
     the graph were computed meanwhile.
@@ -143,8 +145,8 @@ def _store_record(
     """Store the launch record `record` of the graph of `root` in `records`, which is `graph_records` or `update_records`.
 
     If `MAX_GRAPH_RECORDS` records are stored, drop them all first. `signature` is the graph signature, and `plan` holds the kernels. After
-    a few graphs of one signature, trace a size-generic record: `trace_symbolic` takes `signature` and the signature with symbolic sizes,
-    and returns that record, or None.
+    `CALLS_BEFORE_TRACING` graphs of one signature, trace a size-generic record: `trace_symbolic` takes `signature` and the signature with
+    symbolic sizes, and returns that record, or None. Nothing is traced for an unfused plan, and for an update without a record.
     """
     if len(graph_records) + len(update_records) >= MAX_GRAPH_RECORDS:
         graph_launch_records.evictions += 1
@@ -174,7 +176,7 @@ class _RunCounter:
         self.last_limit = self.read_limit()
 
     def read_limit(self) -> int:
-        """Return the limit of runs, which generated code counts down in the record."""
+        """Return the limit of runs, which generated code counts down in the bytes of the record."""
         limit: int = struct.unpack_from("=q", self.record, 8 * (GRAPH_HEADER_WORDS - 1))[0]
         return limit
 
@@ -185,7 +187,8 @@ class _RunCounter:
 
 
 def _build_graph_key(signature: GraphSignature) -> bytes:
-    """Return the key of the graph with signature `signature`, as packed integers.
+    """Return the key of the graph with signature `signature`, as packed 64-bit integers: the recipes of the pending nodes, and the nodes
+    and offsets that they read.
 
     The generated code computes an equal key (`fastpath/emit/graph_walk.py`).
     """
@@ -222,11 +225,12 @@ def _trace_graph_record(signature: GraphSignature, symbolic_signature: GraphSign
 
 
 def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrSymInt]:
-    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`; none if no record can run it.
+    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`; an empty sequence if no
+    record can run the graph.
 
-    The result is empty if the plan needs more than `MAX_KERNELS` kernels or `MAX_NODES` nodes, or if a result is too large. It is also
-    empty if a kernel needs Python, or if the plan reads a small part of a large inlined node: Python counts such requests
-    (`runtime/element_requests.py`).
+    The result is empty if the plan needs more than `MAX_KERNELS` kernels or `MAX_NODES` nodes, or if a result is too large: more than
+    `MAX_RESULT_BYTES`, or `MAX_SMALL_BLOCK_BYTES` for an intermediate. The result is also empty if a kernel needs Python, or if the plan
+    reads a small part of a large inlined node: Python counts requests for such parts (`runtime/element_requests.py`).
     """
     root_index = len(signature.nodes) - 1
     if len(plan.steps) > MAX_KERNELS or len(signature.nodes) + plan.additional_slot_count > MAX_NODES:
@@ -270,10 +274,10 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
 def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
     """Return a dict from the result slot of each step of `plan` to the node in whose memory the result is written, or None.
 
-    Without overwriting this is the step's own node, else the last node to overwrite it. Slots and nodes have the same numbers.
+    This is the step's own node, or the last node that overwrites the result. Slots and nodes have the same numbers.
 
     Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
-    that a copy is written; or the result is larger than `MAX_SMALL_BLOCK_BYTES` bytes, since the write may then be one of many pending
+    the plan writes a copy; or the result is larger than `MAX_SMALL_BLOCK_BYTES` bytes, since the write may then be one of many pending
     writes.
     """
     target_nodes: dict[int, int] = {}
@@ -292,9 +296,11 @@ def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
 
 
 def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int, int]]:
-    """Return pairs of the index and the role of each inlined node that is costly to compute again.
+    """Return pairs of the index and the role of each inlined node of `plan` with a high cost of a second computation
+    (`Plan.expensive_slots`).
 
-    The role is `STORED`, `INLINED` or `INLINED_EXPENSIVE`. The nodes are those of `signature`; `plan` says which nodes are inlined.
+    The role is `INLINED_EXPENSIVE` for a node with many elements, or for a node cheap to store, and otherwise `INLINED`. The role is
+    `STORED` if sums would add in another order without the node. The nodes are numbered as in `signature`.
     """
     nodes, reordered_ids = signature.nodes, find_reordered_ids(signature.nodes) if plan.expensive_slots else set()
     costly_indices = {k for k in plan.expensive_slots if k in plan.cheap_to_store_slots or _is_expensive(nodes[k], plan.target)}
@@ -305,9 +311,8 @@ def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int,
 
 
 def _get_gil_work_limit(call: SingleKernelCall, target: Target) -> int:
-    """Return the work of the kernel of `call`, in additions, up to which the GIL is held and no signal is delivered.
-
-    `target` describes the machine.
+    """Return the work of the kernel of `call`, in additions, from which the GIL would have to be released, or signals delivered. `target`
+    describes the machine.
     """
     return (
         target.thread_limits.max_unshared_contraction if call.compiled.kernel.contraction is None else target.thread_limits.first_slice_work
@@ -315,7 +320,8 @@ def _get_gil_work_limit(call: SingleKernelCall, target: Target) -> int:
 
 
 def _split_loop(step: PlanStep, target: Target) -> tuple[int, int]:
-    """Return the grain (the least iterations for a thread) and the number of pieces with which threads share the loop of `step`.
+    """Return the grain and the number of pieces with which threads share the loop of `step`. The grain is the number of iterations of which
+    every piece is a multiple.
 
     `target` describes the machine. Return (0, 0) if generated code does not share the loop: a single thread runs the loop, or Python shares
     it.
@@ -333,7 +339,9 @@ def _split_loop(step: PlanStep, target: Target) -> tuple[int, int]:
 
 
 def _is_expensive(node: Node, target: Target) -> bool:
-    """Return whether the pending node `node` is too expensive to be computed twice: it or a source has too many elements for `target`."""
+    """Return whether the pending node `node` is too expensive to be computed twice: it or a source has `max_gil_held_work` elements or
+    more, a threshold of `target`.
+    """
     return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.thread_limits.max_gil_held_work
 
 

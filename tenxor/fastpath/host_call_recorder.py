@@ -27,7 +27,7 @@ from ..runtime.plan_tracing import SymbolicSizes
 from ..tensor import Tensor
 from .direct_call_programs import build_program, pack_program
 from .host_reports import HostReport, collect_reports
-from .size_generic import SplitCall, make_placeholder, make_placeholders
+from .size_generic import SplitCall, make_symbolic_argument, make_symbolic_arguments
 from .sized_template import DIRECT_CALL_RECORD, SizedTemplate
 from .template_builder import get_result_constructor, is_transient
 
@@ -42,7 +42,7 @@ def build_host_template(
 
     `report` says how NumPy computed the result. The template holds a direct call if possible, and otherwise a function of NumPy arrays.
     `arguments` are the arguments of the function after the first. `tensors` are the tensors among all arguments, each with a storage of its
-    own.
+    own. A function of arrays must read each tensor as a whole, and its arrays must be the results.
     """
     operands, results, compute, direct_call, _ = report
     if direct_call is not None:
@@ -75,9 +75,9 @@ def build_direct_template(
 ) -> DirectCallTemplate | None:
     """Return the result template for a direct call (of a C function on our memory); None if no direct call can compute the results.
 
-    `direct_call` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the
-    recorded call, and `result` is its result: None is returned if `result` is anything but the results or views of all their elements.
-    `scalars` are the scalar arguments of the call; the value searched for by `searchsorted` may be the only one of them.
+    `direct_call` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the recorded
+    call, and `result` is its result: None is returned unless `match_result_tensors` accepts it. `scalars` are the scalar arguments of the
+    call; the value searched for by `searchsorted` may be the only one of them.
     """
     result_tensors, location = match_result_tensors(result, results), locate_operands(direct_call, tensors, operands, scalars)
     if result_tensors is None or location is None:
@@ -104,7 +104,8 @@ def build_direct_template(
 def locate_operands(
     direct_call: DirectCall, tensors: Sequence[Tensor], operands: Sequence[Tensor], scalars: Sequence[Any] = ()
 ) -> tuple[list[tuple[int, int, ByteLayout]], DType | None] | None:
-    """Return a description of where each of `operands`, the operands of a direct call, is stored, and the dtype of the scalar argument.
+    """Return a list that says where each of `operands`, the operands of a direct call, is stored, and the dtype of the scalar argument; or
+    None.
 
     `direct_call` describes the call, and `tensors` and `scalars` are the tensor and scalar arguments of the recorded function. Three items
     describe an operand: the index of the tensor argument with the same storage, the offset in bytes from the first element of this tensor,
@@ -160,7 +161,9 @@ def match_result_tensors(call_result: Any, results: Sequence[Tensor]) -> tuple[T
 
 
 def build_element_templates(tensors: Sequence[Tensor]) -> tuple[InMemoryTemplate, ...]:
-    """Return a result template for each of `tensors`: a replay makes a tensor of the same spec in new memory, at the same offset."""
+    """Return a result template for each of `tensors`, as a tuple: a replay makes a tensor of the same spec in new memory, at the same
+    offset.
+    """
     return tuple([InMemoryTemplate(t.spec, t.storage.node.recipe, t.offset) for t in tensors])
 
 
@@ -185,7 +188,7 @@ class TemplatesBySize(dict[int, InMemoryTemplate]):
 @register("templates by size", "the result templates for one-dimensional results, by dtype", depends_on=(layout_keys,))
 @cache
 def get_templates_by_size(dtype: DType) -> TemplatesBySize:
-    """Return the cache of templates for one-dimensional tensors of `dtype`. The cache of a dtype is created once."""
+    """Return the cache of templates for one-dimensional tensors of `dtype`: the same object at each call."""
     return TemplatesBySize(dtype)
 
 
@@ -203,7 +206,7 @@ def is_tensor_of_scalar(tensor: Tensor, scalar: Any) -> bool:
 
 
 def get_byte_layout(tensor: Tensor) -> ByteLayout:
-    """Return the shape of `tensor`, and the strides in bytes."""
+    """Return the shape of `tensor`, and its strides in bytes. The layout must have strides."""
     return tensor.shape, tuple([s * tensor.dtype.itemsize for s in tensor.layout.strides])
 
 
@@ -250,10 +253,12 @@ def build_template_key(key: tuple[Any, ...], arguments: Sequence[Any], template:
 def build_announced_template(
     announcement: HostReport, name: str, arguments: Sequence[Any], keyword_names: tuple[str, ...], result: Any
 ) -> DirectCallTemplate | None:
-    """Return the template of `result`, the result of the function `name`, which announced a direct call; None if there can be none.
+    """Return the template of `result`, the result of the function `name`, which announced a direct call; None if no direct call can compute
+    it.
 
-    `arguments` are the arguments of the function, the last of them by the keywords `keyword_names`. After a few calls of one signature,
-    also trace a size-generic template, if the size of the result depends on a count only.
+    `announcement` is the report of the direct call. `arguments` are the arguments of the function, the last of them by the keywords
+    `keyword_names`. After a few calls of one signature, also trace a size-generic template, if the size of the result depends on a count
+    only.
     """
     tensors = [t for t in arguments if type(t) is Tensor]
     operands, results, _, direct_call, make_direct_call = announcement
@@ -282,10 +287,10 @@ def _trace_announced_call(
 
     `template` is the template for these operands, and `numbers` are the sizes to become symbolic. `tensors` are the tensor arguments of the
     call, and `operands` the tensors that the direct call reads; each operand must be one of `tensors`, read as it is. `make_direct_call`
-    returns the description of the direct call for symbolic operands.
+    returns the description of the direct call for symbolic operands, or None.
     """
     traced = SymbolicSizes(numbers)
-    placeholders, operand_placeholders = [make_placeholder(traced, t) for t in tensors], list[Tensor]()
+    placeholders, operand_placeholders = [make_symbolic_argument(traced, t) for t in tensors], list[Tensor]()
     for t in operands:
         operand_placeholders += [
             s for x, s in zip(tensors, placeholders, strict=True) if (x.storage, x.spec, x.offset) == (t.storage, t.spec, t.offset)
@@ -315,10 +320,10 @@ def trace_host_call(
     """Return the size-generic template of a direct call; None if the call is not size-generic.
 
     `template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `fallback` runs once
-    with placeholders of symbolic sizes for `args` and `keywords`, computes nothing, and reports how it would call NumPy.
+    with tensors of symbolic sizes in place of `args` and `keywords`. It computes nothing, and reports how it would call NumPy.
     """
     traced, observer = SymbolicSizes(numbers), upcalls.host_call_observer
-    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
+    placeholders, keyword_placeholders, tensors = make_symbolic_arguments(traced, args, keywords)
     with get_size_generic_functions().disable_fast_path(), collect_reports() as reports:
         try:
             upcalls.host_call_observer = observer

@@ -37,7 +37,7 @@ _reports_by_thread: dict[int, list[HostReport]] = {}  # by id of the thread with
 
 @contextmanager
 def collect_reports() -> Iterator[list[HostReport]]:
-    """Collect the reports of external computations in this thread while the context is open, and yield them as a growing list.
+    """Return a context that collects the reports of external computations in this thread while open. It gives a list, which grows.
 
     Contexts may be nested: at its end, an inner context passes the reports on to the outer context.
     """

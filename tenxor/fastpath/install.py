@@ -273,7 +273,7 @@ class FastPath:
         self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
 
     def link(self, code: MachineCode, disable: Callable[[], AbstractContextManager[None]]) -> None:
-        """Create the objects to call `code`. Nothing calls them before `install`.
+        """Create the objects to call `code`, the linked machine code with its origin. Nothing calls them before `install`.
 
         `disable` returns a context manager that disables the fast path; the recorder uses it while tracing.
         """
@@ -289,7 +289,7 @@ class FastPath:
         self.result_count = ctypes.c_int64.from_address(self.library["result_count"])
         self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])
         self.compute, self.compute_one_of_several = (
-            self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("computed", "computed_alone")
+            self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("compute_node", "compute_unfused")
         )
         self.run_steps = self._make_function("run_steps", CallingConvention.POSITIONAL)
         self.encode_steps = launch_records.build_plan_record
@@ -297,27 +297,28 @@ class FastPath:
         self.tape_replay = TapeReplay(
             *[*[self._make_function(name, CallingConvention.POSITIONAL) for name in DERIVATIVE_FUNCTIONS], get_segment_steps]
         )
-        self.capture_signature = self._make_function("take_pattern", CallingConvention.POSITIONAL)
+        self.capture_signature = self._make_function("python_capture", CallingConvention.POSITIONAL)
         self.refcount_queries = RefcountQueries(
-            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("count_waiting", "still_waiting", "held_by_others")]
+            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("count_pending", "filter_pending", "find_owned")]
         )
         self.is_basic = self._make_function("is_basic", CallingConvention.ONE_ARGUMENT)
         self.copy_functions = CopyFunctions(
             *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
         )
-        self.call_replay = CallReplay(self._make_function("call_again", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
+        self.call_replay = CallReplay(self._make_function("replay_call", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
         compute_signature, compute_graph_signature, instantiate, run_bytecode = (
-            self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by", "worked_out")
+            self._make_function(name, CallingConvention.POSITIONAL)
+            for name in ("python_sign_call", "python_sign_graph", "python_instantiate", "python_evaluate")
         )
         self.size_generic_functions = SizeGenericFunctions(
             compute_signature,
             compute_graph_signature,
             instantiate,
             run_bytecode,
-            self._make_function("forget_kinds", CallingConvention.NO_ARGUMENTS),
+            self._make_function("clear_signatures", CallingConvention.NO_ARGUMENTS),
             disable,
         )
-        self.join_functions = JoinFunctions(self._make_function("join_again", CallingConvention.POSITIONAL), record_join)
+        self.join_functions = JoinFunctions(self._make_function("replay_join", CallingConvention.POSITIONAL), record_join)
         creation_functions = [self._make_function(name, CallingConvention.POSITIONAL) for name in CREATION_FUNCTIONS]
         self.creation_functions = CreationFunctions(
             *creation_functions,
@@ -364,7 +365,7 @@ class FastPath:
         )
 
     def _build_fallback(self, method: Method) -> Any:
-        """Return the fallback of `method` in Python, with recording of the results if the fast path can replay them."""
+        """Return the fallback of `method` in Python. If the fast path can replay the results, it is wrapped so that they are recorded."""
         fallback = self.fallbacks[method.name]
         name = method.name
         if method.in_place_op:
@@ -379,9 +380,11 @@ class FastPath:
         return wrap_recording(name, fallback, None, None if is_attribute else lambda *args, **named: self.methods[name](*args, **named))
 
     def _share_specs(self) -> None:
-        """Have the generated code store existing and future specs, and recipes of data in memory, for its own look-up."""
-        forget = self._make_function("forget_specs", CallingConvention.NO_ARGUMENTS)
-        keep, keep_data = (self._make_function(name, CallingConvention.POSITIONAL) for name in ("spec_for_python", "data_for_python"))
+        """Have the generated code store existing and future specs, and recipes of data in memory, in its own table
+        (`fastpath/emit/spec_table.py`). A cleared cache of layout keys empties and refills the table.
+        """
+        forget = self._make_function("clear_specs", CallingConvention.NO_ARGUMENTS)
+        keep, keep_data = (self._make_function(name, CallingConvention.POSITIONAL) for name in ("python_find_spec", "python_data_recipe"))
 
         def keep_all() -> None:
             for layout_key in list(_layout_keys.values()):
@@ -411,10 +414,10 @@ class FastPath:
                 keep_data(recipe.dtype, recipe.shape, recipe)
 
     def _make_block_type(self) -> Any:
-        """Return the Python type of small memory blocks, with the generated deallocator and buffer function."""
+        """Return the Python type of small memory blocks, a new type with the generated deallocator and buffer function."""
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
         slots = (_TypeSlot * 3)(
-            _TypeSlot(dealloc, self.library["block_dies"]), _TypeSlot(get_buffer, self.library["block_shows"]), _TypeSlot(0, None)
+            _TypeSlot(dealloc, self.library["dealloc_block"]), _TypeSlot(get_buffer, self.library["get_block_buffer"]), _TypeSlot(0, None)
         )
         spec = _TypeSpec(b"tenxor.Block", 64, 0, 1 << 7, slots)  # Py_TPFLAGS_DISALLOW_INSTANTIATION
         self.kept_alive += [slots, spec]
@@ -422,7 +425,7 @@ class FastPath:
         return make(ctypes.byref(spec))
 
     def _define_method(self, name: str, symbol: str, flags: int, doc: str | None = None) -> int:
-        """Return the address of a new `PyMethodDef` for the name `name`, kept alive by this object.
+        """Return the address of a new `PyMethodDef` for the method name `name`, kept alive by this object.
 
         `symbol` names the generated function, `flags` is the value of a `CallingConvention`, and `doc` the docstring, or None.
         """
@@ -450,7 +453,8 @@ class FastPath:
         return _new_method(Tensor, self._define_method(method.name, method.symbol, method.convention.value, text))
 
     def install(self) -> None:
-        """Install the fast path in one step: no method is visible before the code called by it.
+        """Install the fast path in one step: no method is visible before the code called by it. `link` and `announce` must have been
+        called.
 
         The caller must exclude user code (`exclude_user_code`).
         """
@@ -494,8 +498,9 @@ class FastPath:
     def get_item(self, x: Tensor, key: Any) -> Any:
         """Return `x[key]`, which the generated code has left to Python.
 
-        With NumPy arrays or integers in `key`, call the generated code again with tensors and ints. Otherwise use the fallback. Record the
-        call if `key` is a tensor or a list, or a tuple with an index tensor that generated code can check (`describe_index_keys`).
+        With NumPy arrays or integers in `key`, call the generated code again with tensors and ints (`convert_numpy_key`). Otherwise use the
+        fallback. Record the call if `key` is a tensor or a list, or a tuple with an index tensor that generated code can check
+        (`describe_index_keys`).
         """
         converted_key = convert_numpy_key(x, key)
         if converted_key is not key:
@@ -514,8 +519,8 @@ class FastPath:
     def set_item(self, x: Tensor, key: Any, value: Any) -> None:
         """Do `x[key] = value`, which the generated code has left to Python, and record the write so that generated code can do the next.
 
-        With NumPy arrays, or with index tensors that one index tensor can replace, call the generated code again. Otherwise use the
-        fallback, or the generated code with the new record.
+        With NumPy arrays or integers in `key`, a NumPy value, or index tensors that one index tensor can replace (`merge_index_keys`), call
+        the generated code again. Otherwise use the fallback, or the generated code with the new record.
         """
         converted_key = convert_numpy_key(x, key)
         if converted_key is not key or is_numpy_value(value):
@@ -556,7 +561,7 @@ class FastPath:
         """Record how `value` is written over the view `x[key]`, without writing. Return whether the fast path can now do the write.
 
         Return False if the write was recorded before, if no launch record can do it, or if `x[key]` is no view or raises an error. Also
-        return False for a `value` other than a tensor, float, int or bool.
+        return False for a `value` other than a tensor, float, int or bool. The caller then uses the fallback.
         """
         if type(value) not in (Tensor, float, int, bool):
             return False

@@ -81,7 +81,7 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 
     The record is stored in the recipe. If the node sums a pending product, one kernel computes both, and the record is stored in the
     product's recipe under the recipe of the sum. Store and return `NO_LAUNCH_RECORD` if the node is not run by a launch record. Return None
-    if a record was stored before, or if the node cannot be computed now.
+    if a record was stored before, if a source is pending, or if the node is computed already.
     """
     product = find_summed_product(node)
     if product is not None and any(node.offsets):
@@ -108,7 +108,9 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 
 
 def drop_records() -> None:
-    """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records."""
+    """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records. Wait for another thread
+    that is computing.
+    """
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
         while recipes_with_records:
             recipe = recipes_with_records.pop()
@@ -172,9 +174,9 @@ def build_node_signature(
 ) -> tuple[GraphSignature, Sequence[Node | Scalar]]:
     """Return the graph signature of a recipe, or of a sum `recipe` over a `product_recipe`, and the sources in the signature.
 
-    `product_recipe` is None for a recipe without a product inside. `sources` and `offsets` belong to the product if there is one, and else
-    to the recipe. Each returned source is a new node or scalar, so no two are the same: operands that coincide in one call may differ in
-    the next.
+    `product_recipe` is None for a recipe without a product inside. `sources` and `offsets` (in elements) belong to the product if there is
+    one, and else to the recipe. Each returned source is a new node or scalar, so no two are the same: operands that coincide in one call
+    may differ in the next.
     """
     new_sources = tuple([Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in sources])  # type: ignore[union-attr]
     root = Node(product_recipe or recipe, new_sources, offsets)
@@ -224,7 +226,7 @@ class StandaloneNode(NamedTuple):
     def build_signature(self) -> tuple[GraphSignature, Sequence[Node | Scalar]]:
         """Return the graph signature of the node with all offsets 0, and the sources in the signature.
 
-        The sources are new nodes without memory, and scalars.
+        The sources are new nodes without memory, and the number 0 in place of a scalar.
         """
         reader = self.product or self.recipe
         sources = [
@@ -240,8 +242,8 @@ SymbolicRecord = tuple[Sequence[IntOrSymInt], Plan]  # a size-generic launch rec
 def trace_node_record(concrete: StandaloneNode, symbolic: StandaloneNode) -> SymbolicRecord | None:
     """Return the size-generic launch record of a node, as words and plan.
 
-    `concrete` is the node with concrete sizes, and `symbolic` the same node with symbolic sizes. The words are the record's integers,
-    some of them symbolic. Return None if there is no launch record, or if the planner has not yet planned a node of this structure.
+    `concrete` is the node with concrete sizes, and `symbolic` the same node with symbolic sizes. The words are the record's integers, some
+    of them symbolic. Return None if there is no launch record, or if the planner has not yet planned a node of this structure.
     """
     if _is_unlaunchable(symbolic.recipe, symbolic.product or symbolic.recipe):
         return None
@@ -262,8 +264,9 @@ def trace_record(
 ) -> SymbolicRecord | None:
     """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
 
-    `symbolic_signature` is `signature` with a `SymInt` for each number. A record exists for work below `max_work` additions. `build` builds
-    the record of `signature` and stores its template in the generic plan. This function calls `build` if no template is stored yet.
+    `symbolic_signature` is `signature` with a `SymInt` for each number but 0 and 1. A record exists for work below `max_work` additions.
+    `build` builds the record of `signature` and stores its template in the generic plan. This function calls `build` if no template is
+    stored yet.
     """
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:
@@ -312,8 +315,8 @@ def trace_write_record(store: Node, value: Node | Scalar, symbolic_store: Node) 
 def build_write_record(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     """Return the launch record of a store in place, and the plan with its kernel; the record is empty if no record can run the store.
 
-    `store` is the store node, and `value` the operand that holds the value to write. The record has one source, `value`, and two offsets:
-    the beginning of the value, and of the destination.
+    `store` is the store node, and `value` the operand that holds the value to write. The record has one source, `value`, and two offsets,
+    in elements: the beginning of the value, and of the destination.
     """
     signature = capture_by_traversal([store])
     cast_offset_count = len(signature.offsets) - 1 - len(store.offsets)  # offsets of the cast of a scalar value
@@ -371,7 +374,7 @@ class LaunchTemplate:
         `source_indices` maps the `id` of each source to its index in the launch record. `offset_indices` has, for each offset of
         `signature`, its index among the record's offsets, or -1 if the record lacks the offset. Return None if the plan has more than one
         kernel or additional slots, or reads offset tables. Also return None for a kernel that reads a node not in `source_indices`, can
-        fail at run time, or has too many arguments.
+        fail at run time, or has more than `MAX_KERNEL_ARGUMENTS` arguments.
         """
         call = plan.steps[0].kernel_call if len(plan.steps) == 1 else None
         if not isinstance(call, SingleKernelCall) or call.can_fail or plan.additional_slot_count:
@@ -435,7 +438,8 @@ def index_by_id(objects: Sequence[object]) -> dict[int, int]:
 
 
 def build_argument_rows(step: PlanStep, result_kind: int = MEMORY, thread_count: int = 1) -> list[tuple[int, ...]] | None:
-    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step.
+    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step, as for too many
+    arguments or more than `MAX_SMALL_BLOCK_BYTES` of scratch memory.
 
     A row has `ARGUMENT_WORDS` integers: kind, source, offset, itemsize and extra bytes. `result_kind` says where the kernel finds the
     memory of the result: in the node with the number in the row (`MEMORY`), or in the buffer passed to the launch (`RESULT`). The scratch
@@ -479,7 +483,9 @@ def can_skip_workers(call: SingleKernelCall, target: Target, max_work: int) -> b
 
 
 def build_plan_record(plan: Plan) -> StepBytecode:
-    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists."""
+    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists. A step that is left to Python has
+    the position -1 in the record.
+    """
     starts: list[int] = []
     words: list[int] = []
     for step in plan.steps:

@@ -21,23 +21,23 @@ from .object_layout import REUSED_CLASSES, ObjectTable
 from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS
 from .vectorcall_switch import ENTRY_KINDS, get_entry_symbol
 
-CREATION_FUNCTIONS = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
-DERIVATIVE_FUNCTIONS = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
+CREATION_FUNCTIONS = ("replay_creation", "python_from_list", "python_from_array", "blank", "fill_from_list", "fill_from_buffer")
+DERIVATIVE_FUNCTIONS = ("replay_tape_steps", "python_collect_tape", "python_segment_key", "python_batch_key")
 NUMPY_SUBSTITUTES = (  # generated functions called where the package would call NumPy
     *[f"search_{dtype}" for dtype in SEARCHABLE_DTYPES],
     "interpolate",
     *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("distinct", "put")],
 )
 EXPORTED_FUNCTIONS = (
-    *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number"),
-    *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("kind_of_call", "kind_of_graph", "forget_kinds", "made_by", "worked_out"),
-    *("count_waiting", "still_waiting", "held_by_others"),
-    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *DERIVATIVE_FUNCTIONS),
+    *("is_basic", "clear_specs", "python_find_spec", "python_data_recipe", "node_number", "recipe_number"),
+    *("python_compute_node", "python_compute_unfused", "run_steps", "python_capture"),
+    *("python_sign_call", "python_sign_graph", "clear_signatures", "python_instantiate", "python_evaluate"),
+    *("count_pending", "filter_pending", "find_owned"),
+    *("specs_of", "copy_pieces", "copy_alike", "replay_join", "replay_call", *DERIVATIVE_FUNCTIONS),
     *CREATION_FUNCTIONS,
     *NUMPY_SUBSTITUTES,
-    *("block_dies", "block_shows", "release_blocks"),
-    *[f"{cls}_dies" for cls in REUSED_CLASSES],
+    *("dealloc_block", "get_block_buffer", "release_blocks"),
+    *[f"dealloc_{cls}" for cls in REUSED_CLASSES],
     *SLOT_LOCATIONS,
     *BINARY_SYMBOLS,
     *map(get_entry_symbol, ENTRY_KINDS),
@@ -58,7 +58,9 @@ EXPORTS = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method 
 
 
 def _describe(object_table: ObjectTable) -> str:
-    """Return the text under which the code for `object_table` is stored: a hash of the sources and a description of the table."""
+    """Return the text under which the code for `object_table` is stored: a hash of the sources and a description of the table. Raise
+    RuntimeError if the sources cannot be read.
+    """
     source_hash = get_fastpath_hash()
     if source_hash is None:
         raise RuntimeError("the sources of the fast path cannot be read")
@@ -66,7 +68,7 @@ def _describe(object_table: ObjectTable) -> str:
 
 
 def find_code(object_table: ObjectTable) -> MachineCode | None:
-    """Return the linked code for `object_table` and its origin, "shipped" or "disk"; None if the code is not stored.
+    """Return the linked code for `object_table` and its origin, "shipped" or "disk"; None if the code is not stored. Nothing is compiled.
 
     The linked code maps the names of exported functions and variables to addresses.
     """
@@ -74,8 +76,8 @@ def find_code(object_table: ObjectTable) -> MachineCode | None:
 
 
 def compile_code(object_table: ObjectTable, llvm_compiler: Compiler | None = None) -> MachineCode:
-    """Compile the code for `object_table` by `llvm_compiler`, by default this machine's compiler, and store it on disk. Return the linked
-    code and its origin, "compiled" or where the compiler found it.
+    """Return the linked code for `object_table` and its origin, "compiled" or where the compiler found it. Missing code is compiled for
+    some seconds by `llvm_compiler`, by default this machine's compiler, and stored on disk.
     """
     code_compiler = llvm_compiler or compiler()
 

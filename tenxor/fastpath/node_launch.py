@@ -16,7 +16,7 @@ from .launch_records import SymbolicRecord, build_node_signature, build_record, 
 
 
 def store_node_record(node: Node) -> None:
-    """Build and store the launch record of the pending node `node`, if the node can be computed now.
+    """Build and store the launch record of the pending node `node`, if the node can be computed now: its sources must be in memory.
 
     The fast path calls this function for a node whose recipe has no launch record yet. Do nothing if another thread holds the lock for
     computing. After a few nodes of one signature, also trace a size-generic record.
@@ -50,8 +50,8 @@ def _build_signature(node: Node) -> GraphSignature:
 def _trace_record(signature: GraphSignature, symbolic_signature: GraphSignature) -> SymbolicRecord | None:
     """Return a size-generic launch record for the graph signature `signature`; None if the record cannot be made size-generic.
 
-    `symbolic_signature` is the same signature with a symbolic `SymInt` for each number. The result is the record's 64-bit words, integers
-    or expressions of these sizes, and the plan that keeps the kernel in memory.
+    `symbolic_signature` is the same signature with a symbolic `SymInt` for each number but 0 and 1. The result is the record's 64-bit
+    words, integers or expressions of these sizes, and the plan that keeps the kernel in memory.
     """
     root = signature.nodes[signature.root_slots[0]]
     product = find_summed_product(root)

@@ -70,7 +70,9 @@ def find_offset(value: int, words: list[int], description: str) -> int:
 
 
 def find_slot_offsets(cls: type) -> dict[str, int]:
-    """Return the offset in bytes, within an instance of the class `cls`, of each slot of `cls` and its bases, as a dict by name."""
+    """Return the offset in bytes, within an instance of the class `cls`, of each slot of `cls` and its bases, as a dict by name. Raise
+    LookupError if a marker stored in a slot is not found exactly once.
+    """
     instance: object = object.__new__(cls)
     slots = [(name, slot, object()) for base in cls.__mro__ for name, slot in vars(base).items() if type(slot) is MemberDescriptorType]
     for _, slot, marker in slots:
@@ -102,7 +104,9 @@ def find_lock_owner_offset() -> int:
 
 
 def find_function_offsets() -> dict[str, int]:
-    """Return the offsets, in bytes, of the fields `func` and `routine_argument` in a `PatchableFunction` object."""
+    """Return the offsets, in bytes, of the fields `func` and `routine_argument` in a `PatchableFunction` object, as a dict by name. Raise
+    LookupError if a field is not found exactly once.
+    """
     marker = object()
     function = PatchableFunction(lambda: None)
     function.routine_argument = marker
@@ -127,7 +131,9 @@ REFCOUNT_OFFSET, TYPE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, BYTES_CONTENT_OFF
 
 
 class ObjectTable:
-    """A table of Python objects, numbered (`indices`) in the order of their names `names`, and the slot offsets of package classes."""
+    """A table of the Python objects that generated code refers to, numbered (`indices`) in the order of their names `names`. It also has
+    the slot offsets of package classes.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.indices = {name: k for k, name in enumerate(names)}

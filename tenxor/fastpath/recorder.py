@@ -42,7 +42,7 @@ from . import update_recipes
 from .eager_evaluation import no_eager_eval
 from .host_reports import HostReport, collect_reports
 from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH
-from .size_generic import SplitCall, can_be_placeholder, is_known_scalar
+from .size_generic import SplitCall, can_get_symbolic_sizes, is_known_scalar
 from .template_builder import build_steps_template, build_tuple_template, build_view_template, is_transient
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
@@ -69,8 +69,8 @@ def wrap_recording(
     for tracers, transient layouts and calls with an `out` argument. Calls with floats are not recorded beyond `MAX_FLOAT_CALLS` records.
 
     `describe_call`, if given, takes the same arguments and returns integers to store with the template for the generated code, or None to
-    prevent recording. `generated_method` is the generated method of this name, or None. It is called instead of the fallback if a recorded
-    call was left to Python because of long pending graphs, which are then computed.
+    prevent recording. `generated_method` is the generated method of this name, or None. The method calls `generated_method` instead of the
+    fallback if the generated code has declined a recorded call because of long pending graphs. The method computes these graphs first.
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
@@ -124,7 +124,7 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
     The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. If one of
     the long graphs has a large result, larger than every operand, nothing is computed and False is returned. Nothing is computed either,
-    and True is returned, if an exact count shows that the graphs are short enough.
+    and True is returned, if an exact count shows that the graphs are short enough. Without long graphs, return False.
     """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     nodes = [node for node in nodes if node.buffer is None and not node.is_traced]
@@ -179,7 +179,7 @@ def _has_out_argument(fallback: Callable[..., Any], args: Sequence[Any], keyword
 @register("names of parameters", "the parameters of a function that the fast path records, by function")
 @lru_cache(maxsize=1024)
 def _get_positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of the positional parameters of `function`."""
+    """Return the names of the positional parameters of `function`, with decorators unwrapped."""
     return get_parameter_names(unwrap(function)).positional_names
 
 
@@ -188,8 +188,8 @@ def _build_host_template(
 ) -> NumpyCallTemplate | DirectCallTemplate | None:
     """Return the template of `result`, the result of `fallback(*args, **keywords)`, if NumPy computed it; else None.
 
-    `reports` has the reports of computations by NumPy during the call. If arguments share a storage, the call is repeated with a storage
-    for each, since a report does not tell them apart.
+    `reports` has the reports of computations by NumPy during the call; there must be one. If arguments share a storage, the call is
+    repeated with a storage for each, since a report does not tell them apart.
     """
     tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
     if len(reports) == 1 and has_shared_storage(tensors):
@@ -234,7 +234,7 @@ def _get_tape_mask(key: tuple[Any, ...]) -> int:
 
 
 def _is_on_tape(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor on the autograd tape. This creates no node for an element known as a number."""
+    """Return whether the argument `x` is a tensor on the autograd tape. No node is created for a known scalar."""
     return type(x) is Tensor and x._is_on_tape()
 
 
@@ -266,7 +266,8 @@ def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, An
 def trace_creation(
     name: str, template: StepsTemplate, fallback: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
-    """Trace a size-generic template for the creation function `name`, called with `args` and `keywords`, if it is time (`trace_if_due`).
+    """Trace a size-generic template for the creation function `name`, called with `args` and `keywords`, if it is time
+    (`SplitCall.trace_if_due`).
 
     Do nothing if this call has the same numbers as the first call of its signature. `template` is the template recorded for this call, and
     `fallback` is the fallback.
@@ -345,7 +346,7 @@ def record_call(
     store with the template.
 
     If arguments share a storage, or lie in small externally shared memory, the call is repeated with a separate storage for each. Nothing
-    is recorded if one of them is still unfinished.
+    is recorded if the computation of one of them was interrupted (`UNFINISHED`).
     """
     tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
     if has_shared_storage(tensors) or any(map(_is_small_shared, tensors)):
@@ -364,6 +365,7 @@ def build_key(x: object) -> object:
     """Return the cache key of the argument `x`; None for an argument that no key can hold, and for None itself.
 
     The key of a tensor is its spec. Equal values that are different arguments get different keys: 1, True and 1.0, or zeros of both signs.
+    No key can hold other objects than numbers, strings, types, dtypes, named defaults, and tuples of integers.
     """
     if type(x) is Tensor:
         return x.spec
@@ -428,7 +430,7 @@ def _apply_and_trace(op: Op, operands: Sequence[Any], fallback: Callable[..., An
         if kind is not Tensor and kind not in NUMBER_TYPES:
             return fallback(*args)
         keys.append(_build_operand_key(x))
-        signature_arguments.append(kind if kind is not Tensor else x if x.ndim or can_be_placeholder(x) else x.dtype)
+        signature_arguments.append(kind if kind is not Tensor else x if x.ndim or can_get_symbolic_sizes(x) else x.dtype)
     if Tensor not in map(type, signature_arguments):
         return fallback(*args)
     table, outer_key, inner_key = locate_template(op, keys)
@@ -442,9 +444,9 @@ def _apply_and_trace(op: Op, operands: Sequence[Any], fallback: Callable[..., An
 
 
 def _build_operand_key(x: Any) -> object:
-    """Return the key of the operand `x` in the caches of templates: the type of a scalar, or the spec of a tensor.
+    """Return the key of the operand `x` in the caches of templates: the type of a Python number, or the spec of a tensor.
 
-    For a tensor with a known Python value, the key is the constant spec (`get_constant_spec`).
+    For a tensor that is a known scalar, the key is the constant spec (`get_constant_spec`).
     """
     if type(x) is not Tensor:
         return type(x)
@@ -498,7 +500,9 @@ def _can_record_in_place(op: Op, x: Tensor, y: Any) -> bool:
 
 
 def compute_if_possible(node: Node) -> bool:
-    """Compute `node` if possible, and return whether the node is in memory. An error is not raised here, but when values are asked for."""
+    """Compute `node` if possible, and return whether the node is in memory. An error of the computation is suppressed here, and raised
+    again when values are asked for.
+    """
     with suppress(*EVALUATION_ERRORS):  # reported when values are asked for
         realize(node)
     return node.buffer is not None

@@ -53,7 +53,7 @@ class SizedSegment(SizedTemplate):
         )
 
     def instantiate(self, numbers: tuple[int, ...]) -> Recording | None:
-        """Return the steps for a segment with the sizes `numbers`; None if a guard fails."""
+        """Return the steps of the derivative for a segment with the sizes `numbers`, as a recording; None if a guard fails."""
         template = get_size_generic_functions().instantiate(self, numbers, ())
         if template is None:
             return None
@@ -76,7 +76,7 @@ def get_segment_steps(signature: SegmentSignature, run_backward: Callable[..., A
     """Return the recorded steps of the derivative of a new tape segment, given its signature `signature`.
 
     The steps come from a size-generic template, or from `run_backward`, which runs the backward (or forward) pass through the segment.
-    `run_backward` takes placeholders for the inputs and, while a template is traced, the symbolic sizes. A template is traced after a few
+    `run_backward` takes stand-ins for the inputs and, while a template is traced, the symbolic sizes. A template is traced after a few
     segments of one signature.
     """
     structure_and_dims = signature.split_structure()
@@ -97,7 +97,8 @@ def get_segment_steps(signature: SegmentSignature, run_backward: Callable[..., A
 def _trace_segment(signature: SegmentSignature, run_backward: Callable[..., Any], numbers: tuple[int, ...]) -> SizedSegment:
     """Return the size-generic template of a tape segment with signature `signature`; `numbers` are the sizes to become symbolic.
 
-    `run_backward` runs the backward (or forward) pass through the segment, here with symbolic sizes and with the fast path disabled.
+    `run_backward` runs the backward (or forward) pass through the segment, here with symbolic sizes and with the fast path disabled. Raise
+    TypeError if the steps are not size-generic (`SizedSegment`).
     """
     traced = SymbolicSizes(numbers)
     with get_size_generic_functions().disable_fast_path():
@@ -119,6 +120,8 @@ def _is_same_replay(replay: Recording | None, expected: Recording) -> bool:
 
 
 def _is_same_step(step: Sequence[Any], expected: Sequence[Any]) -> bool:
-    """Return whether the steps `step` and `expected` make the same node: equal recipes, and the same sources and offsets."""
+    """Return whether the steps `step` and `expected` make the same node: the same recipe (`is_same_recipe`), and equal
+    sources and offsets.
+    """
     (recipe, *operands), (expected_recipe, *expected_operands) = step, expected
     return is_same_recipe(recipe, expected_recipe) and operands == expected_operands

@@ -100,8 +100,8 @@ class SplitCall(NamedTuple):
         """Return the split call of `name`, a method's name or an operation; None for arguments that no signature can hold.
 
         `keyword_names` are the names of the last of `arguments`, and `more_shapes` are shapes with further numbers. `tape_mask` is a bit
-        mask of the arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is given
-        as its type.
+        mask of the arguments on the autograd tape (bit k: argument k), if the method then makes different nodes. A scalar whose value does
+        not matter is given as its type.
         """
         signature_and_dims = get_size_generic_functions().compute_signature(
             name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
@@ -143,7 +143,8 @@ class SplitCall(NamedTuple):
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
     ) -> None:
-        """Trace a size-generic template from the fallback `fallback`, called with `args` and `keywords`, if it is time (`trace_if_due`).
+        """Trace a size-generic template, if the trace is due (`trace_if_due`), and store the template: the fallback `fallback` runs once
+        with symbolic sizes in `args` and `keywords`.
 
         `template` is the template just recorded for these arguments; do nothing if `template` is None. `describe_call`, if given, takes the
         same arguments and returns integers to store with the template.
@@ -152,24 +153,25 @@ class SplitCall(NamedTuple):
             self.trace_template(template, lambda: _trace_template(template, self.dims, fallback, args, keywords, describe_call))
 
     def trace_operation(self, template: ResultTemplate | None, fallback: Callable[..., Any], args: Sequence[Any]) -> None:
-        """Trace a size-generic template of an operation from the fallback `fallback`, called with `args`, if it is time (`trace_if_due`).
+        """Trace a size-generic template of an operation, if the trace is due (`trace_if_due`), and store the template: the fallback
+        `fallback` runs once with symbolic sizes in the tensors of `args`.
 
         `template` is the template just recorded for these arguments; do nothing if `template` is None. Scalars are never symbolic here,
         even if a tensor has a size of the same value.
         """
-        tensors = [x for x in args if can_be_placeholder(x)]
+        tensors = [x for x in args if can_get_symbolic_sizes(x)]
 
         def call_fallback(*placeholders: Any) -> Any:
             iterator = iter(placeholders)
-            return fallback(*[next(iterator) if can_be_placeholder(x) else x for x in args])
+            return fallback(*[next(iterator) if can_get_symbolic_sizes(x) else x for x in args])
 
         self.trace_call(template, call_fallback, tensors)
 
     def trace_template(self, template: ResultTemplate, trace: Callable[[], SizedTemplate | None]) -> None:
-        """Trace a size-generic template with `trace`, if it is time (see `trace_if_due`).
+        """Trace a size-generic template with `trace`, if the trace is due (`trace_if_due`), and store the template.
 
-        `trace` returns the template, or None if there is none. Accept the template only if it gives `template` for the numbers of this
-        call.
+        `trace` returns the template, or None for a call that is not size-generic. Accept the template only if it gives `template` for the
+        numbers of this call.
         """
 
         def is_right(rule: SizedTemplate) -> bool:
@@ -184,10 +186,10 @@ class SplitCall(NamedTuple):
         get_signature: Callable[[], GraphSignature],
         trace: Callable[[GraphSignature, GraphSignature], SymbolicRecord | None],
     ) -> None:
-        """Trace a size-generic launch record with `trace`, if it is time (`trace_if_due`).
+        """Trace a size-generic launch record with `trace`, if the trace is due (`trace_if_due`), and store the record.
 
-        `get_signature` returns the graph's signature. `trace` takes this signature and the one with symbolic sizes, and returns the record,
-        or None. Accept the record only if it gives `record` for the numbers of this graph.
+        `get_signature` returns the graph's signature. `trace` takes this signature and the same signature with symbolic sizes, and returns
+        the record, or None. Accept the record only if it gives `record` for the numbers of this graph.
         """
 
         def trace_sized_record() -> SizedRecord | None:
@@ -227,12 +229,16 @@ class SplitCall(NamedTuple):
 
 
 def is_known_scalar(x: Tensor) -> bool:
-    """Return whether the tensor `x` is a scalar with a known Python value."""
+    """Return whether the tensor `x` is a known scalar: its storage has a Python number of the dtype of `x` and no node. `x` may have axes,
+    as a broadcast view.
+    """
     return type(x.storage) is ScalarStorage and x.storage.get_known_number(x.dtype) is not None
 
 
-def can_be_placeholder(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor that a placeholder of symbolic sizes may replace."""
+def can_get_symbolic_sizes(x: Any) -> bool:
+    """Return whether `make_symbolic_argument` may replace the argument `x` by a tensor of symbolic sizes: whether `x` is a tensor, but no
+    known scalar.
+    """
     return type(x) is Tensor and not is_known_scalar(x)
 
 
@@ -244,14 +250,15 @@ def _trace_template(
     keywords: Mapping[str, Any],
     describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None,
 ) -> SizedTemplate | None:
-    """Run the fallback `fallback` with placeholders for `args` and `keywords`, and return the size-generic template of its result, or None.
+    """Run the fallback `fallback` with symbolic sizes in `args` and `keywords`, and return the size-generic template of its result, or
+    None.
 
-    `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call` returns
-    integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
+    `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call`, or None,
+    returns integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
     `concrete_template`, and a single step for a `NodeTemplate`; otherwise return None.
     """
     traced = SymbolicSizes(numbers)
-    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
+    placeholders, keyword_placeholders, tensors = make_symbolic_arguments(traced, args, keywords)
     with get_size_generic_functions().disable_fast_path():
         first_node_number = next_serial()
         result = fallback(*placeholders, **keyword_placeholders)
@@ -280,10 +287,12 @@ def _trace_template(
 def _trace_records(
     concrete_template: ResultTemplate, symbolic_template: ResultTemplate, tensors: Sequence[Tensor], placeholders: Sequence[Tensor]
 ) -> list[StepRecord]:
-    """Return the size-generic launch records of the nodes of a result; a product has no record, since its sum computes it.
+    """Return the size-generic launch records of the nodes of a result. A product under a sum has no record, since the kernel of the sum
+    computes both.
 
-    `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of
-    `placeholders`. Nodes that can fail at run time get `NO_LAUNCH_RECORD`.
+    `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of `placeholders`,
+    the tensors of symbolic sizes. Nodes that can fail at run time get `NO_LAUNCH_RECORD`. Nodes are left out if their record is not
+    size-generic.
     """
     records = list[StepRecord]()
     if not isinstance(symbolic_template, StepsTemplate):
@@ -318,21 +327,22 @@ def _trace_records(
     return records
 
 
-def make_placeholders(
+def make_symbolic_arguments(
     symbolic_sizes: SymbolicSizes, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
-    """Return placeholders for the positional arguments `args` and the keyword arguments `keywords`, and the placeholder tensors among them.
+    """Return the positional arguments `args` and the keyword arguments `keywords` with symbolic sizes, and the tensors among them as a
+    list.
 
-    Shapes, strides and integers become symbolic sizes of `symbolic_sizes`.
+    Shapes, strides and integers become symbolic sizes of `symbolic_sizes` (`make_symbolic_argument`).
     """
     placeholders, keyword_placeholders = (
-        [make_placeholder(symbolic_sizes, x) for x in args],
-        {name: make_placeholder(symbolic_sizes, x) for name, x in keywords.items()},
+        [make_symbolic_argument(symbolic_sizes, x) for x in args],
+        {name: make_symbolic_argument(symbolic_sizes, x) for name, x in keywords.items()},
     )
     return placeholders, keyword_placeholders, [x for x in (*placeholders, *keyword_placeholders.values()) if type(x) is Tensor]
 
 
-def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
+def make_symbolic_argument(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
     """Return `x`, an argument of a traced call, with the symbolic sizes of `symbolic_sizes` in place of the numbers being traced.
 
     An integer becomes a symbolic size, and the items of a tuple are replaced alike. A tensor becomes a tensor of symbolic shape and
@@ -347,7 +357,7 @@ def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
             node.tape_node = TapeNode(node.recipe)
         return Tensor(Storage(node), layout, x.dtype)
     if type(x) is tuple:
-        return tuple([make_placeholder(symbolic_sizes, k) for k in x])
+        return tuple([make_symbolic_argument(symbolic_sizes, k) for k in x])
     return symbolic_sizes.symbolize_dims((x,))[0] if type(x) is int else x
 
 
@@ -379,7 +389,9 @@ _COMPARED_SLOTS: dict[type, tuple[str, ...]] = {
 
 
 def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
-    """Return whether the slot `name` of two templates of one variant has the same meaning for both."""
+    """Return whether the slot `name` of two templates of one variant has the same meaning for both, given its contents `value` and
+    `expected`.
+    """
     if value is None or expected is None:
         return value is expected
     if name == "recipe":
@@ -391,12 +403,16 @@ def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
 
 
 def _is_same_element(element: Any, expected: Any) -> bool:
-    """Return whether two items of `element_templates` are one mapping from sizes to templates, or templates of the same result."""
+    """Return whether `element` and `expected`, items of `element_templates`, are one mapping from sizes to templates, or templates of the
+    same result (`is_same_template`).
+    """
     return element is expected or (isinstance(element, ResultTemplate) and is_same_template(element, expected))
 
 
 def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets and tracking."""
+    """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets, and whether derivatives record
+    the node.
+    """
     (recipe, sources, starts, follows), (expected_recipe, expected_sources, expected_starts, expected_follows) = step, expected
     if (
         not is_same_recipe(recipe, expected_recipe)
@@ -409,9 +425,9 @@ def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
 
 
 def is_same_recipe(recipe: Recipe, expected: Recipe) -> bool:
-    """Return whether `recipe` and `expected` compute the same from the same sources.
+    """Return whether `recipe` and `expected` compute the same from the same sources: equal operation, shape, dtypes and layouts.
 
-    Equal recipes are a single object, unless the cache evicted the first.
+    The recipes may be two objects: if the fast path made one, or if the cache evicted the first.
     """
     if recipe.op is not expected.op or (recipe.shape, recipe.dtype, recipe.dtypes) != (expected.shape, expected.dtype, expected.dtypes):
         return False

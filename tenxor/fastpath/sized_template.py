@@ -63,7 +63,9 @@ class SizeProgram:
         self.is_pinned = trace.is_pinned
 
     def evaluate(self, *numbers: int) -> tuple[int, ...] | None:
-        """Return the results for the sizes `numbers`, evaluated by the generated code; None if a guard fails."""
+        """Return the results for the sizes `numbers`, evaluated by the generated code; None if a guard fails or a value
+        overflows 64 bits.
+        """
         return get_size_generic_functions().run_bytecode(self.bytecode, numbers)
 
 
@@ -104,7 +106,9 @@ class SizedRecord(SizeProgram):
         super().__init__(trace, [*[words[k] for k in self.record.symbolic_positions], 0])  # the 0 makes the results non-empty
 
     def instantiate(self, numbers: Sequence[int]) -> bytes | None:
-        """Return the launch record for the sizes `numbers`, equal to the one made by the generated code; None if a guard fails."""
+        """Return the launch record for the sizes `numbers`, equal to the one made by the generated code; None if a guard fails or a value
+        overflows.
+        """
         symbolic_words = self.evaluate(*numbers)
         if symbolic_words is None:
             return None
@@ -118,7 +122,7 @@ class NumberedSpecs:
     """The numbered specs of a size-generic template: first `given_specs`, the specs of the given tensors, then new ones.
 
     Equal specs share a number. `dtypes_and_ndims` lists the dtype and the number of axes of each new spec. `dims` lists their shapes and
-    strides, one after another.
+    strides, one after another, with symbolic sizes.
     """
 
     def __init__(self, given_specs: Sequence[Spec]) -> None:
@@ -250,7 +254,7 @@ class SizedTemplate(SizeProgram):
             steps.append(
                 (recipe.op, recipe.dtypes, recipe.keeps_order, spec_number, operand_spec_numbers, only_number, dict(recipe.residuals or ()))
             )
-            operand_patterns.append((tuple([get_placeholder(s) if has_symbolic_value(s) else s for s in sources]), len(starts), follows))
+            operand_patterns.append((tuple([get_scalar_pattern(s) if has_symbolic_value(s) else s for s in sources]), len(starts), follows))
             operand_values += [*starts, *values]
         if self.is_single:  # the caller knows sources and offsets
             self.fixed_step_operands: tuple[StepOperands, ...] | None = ()
@@ -304,8 +308,8 @@ def get_symbolic_size(source: Any) -> IntOrSymInt:
     return size
 
 
-def get_placeholder(source: Any) -> DType | tuple[DType, float]:
-    """Return the placeholder that a template stores for `source`, a `Scalar` with a symbolic value: its dtype.
+def get_scalar_pattern(source: Any) -> DType | tuple[DType, float]:
+    """Return the pattern that a template stores for `source`, a `Scalar` with a symbolic value: its dtype.
 
     For a quotient (a constant over a size), return the dtype and the constant.
     """

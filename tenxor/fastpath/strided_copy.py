@@ -29,10 +29,10 @@ def describe_copy(
 ) -> tuple[int, ...] | None:
     """Return the descriptor of a strided copy; None if the copy needs more than three loops.
 
-    The descriptor has the integers at the byte offsets `SOURCE_INDEX_OFFSET` to `COPY_ROW_BYTES_OFFSET`. `shape` is the shape of the copy,
-    and `itemsize` the bytes of an element. `source_strides` and `destination_strides` are the strides of the source and of the destination,
-    and `source_start` and `destination_start` the positions where the copy begins there, in elements. `source_index` is the index of the
-    source tensor.
+    The descriptor has the 13 integers at the byte offsets `SOURCE_INDEX_OFFSET` to `COPY_ROW_BYTES_OFFSET`. `shape` is the shape of the
+    copy, and `itemsize` the bytes of an element. `source_strides` and `destination_strides` are the strides of the source and of the
+    destination, and `source_start` and `destination_start` the positions where the copy begins there, all in elements. `source_index` is
+    the index of the source tensor.
     """
     loops = _coalesce_axes([axis for axis in zip(shape, source_strides, destination_strides, strict=True) if axis[0] != 1])
     row = loops.pop()[0] if loops and loops[-1][1:] == (1, 1) else 1
@@ -46,7 +46,8 @@ def describe_copy(
 def _coalesce_axes(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Coalesce `axes`, the axes of a copy as (size, source stride, destination stride), and return the loops in the same form.
 
-    Axes and loops stand outermost first. Neighbouring axes become one loop if both strides allow it.
+    Axes and loops stand outermost first. Neighbouring axes become one loop if, for both strides, the outer stride is the inner size times
+    the inner stride.
     """
     loops: list[tuple[int, int, int]] = []
     for size, source_stride, destination_stride in axes:

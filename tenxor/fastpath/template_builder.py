@@ -20,8 +20,8 @@ MAX_PARTS = 256
 def build_view_template(x: Tensor, result: Tensor) -> ResultTemplate | None:
     """Return the template of `result` if it is the argument `x` itself (`OperandTemplate`) or a view of the storage of `x`.
 
-    A view gets a `ViewTemplate`, or with a view chain a `ChainViewTemplate`. Return None for a different result or dtype, and for a
-    transient layout.
+    A view gets a `ViewTemplate`, or with a view chain a `ChainViewTemplate`. Return None for another storage or dtype, and for a transient
+    layout.
     """
     if result is x:
         return OperandTemplate(x.spec)
@@ -52,8 +52,9 @@ def build_tuple_template(
 def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_number: int) -> StepsTemplate | None:
     """Return the template of nodes made from the nodes of `tensors` and from scalars; None if `result` is made otherwise.
 
-    Each tensor must be read, and the result must begin at offset 0 of its storage. `first_node_number` is the number of the next node
-    before the call: nodes of the result without node operands must have this number or a larger one.
+    Each tensor must be read, and the result must begin at offset 0 of its storage. None is also the result for a transient layout, for
+    tensors with one node, and for a view as another dtype. `first_node_number` is the number of the next node before the call: nodes of the
+    result without node operands must have this number or a larger one.
     """
     if any([type(x.storage) not in (Storage, LeafStorage) for x in (*tensors, result)]) or result.offset or is_transient(result.spec):
         return None
@@ -112,5 +113,5 @@ def get_result_constructor(result: Any) -> Callable[[tuple[Any, ...]], Any] | No
 
 
 def is_transient(spec: Spec) -> bool:
-    """Return whether `spec` has a transient layout, whose large offset tables must not be kept by caches."""
+    """Return whether `spec` has a transient layout (`is_uncacheable`), whose large offset tables must not be kept by caches."""
     return bool(spec.layout_key.is_uncacheable)

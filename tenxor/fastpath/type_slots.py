@@ -69,11 +69,10 @@ _new_wrapper = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POIN
 
 
 def make_slot_wrapper(cls: type, name: str, function: int, text: str, kept_alive: list[Any]) -> Any:
-    """Return a slot wrapper for `cls`: a method `name` that calls the slot function at the address `function`.
+    """Return a slot wrapper for `cls`: a method `name` of an operator that calls the slot function at the address `function`.
 
-    `text` holds the text signature and the docstring. The wrapper points to a description, which is appended to `kept_alive` to stay
-    alive. The description is a changed copy from the wrapper `name` of `int`; raise LookupError if the layout of the latter is
-    unexpected.
+    `text` holds the text signature and the docstring. The wrapper points to a description, which is appended to `kept_alive` to stay alive.
+    The description is a changed copy from the wrapper `name` of `int`; raise LookupError if the layout of the latter is unexpected.
     """
     int_wrapper = vars(int)[name]
     if type(int_wrapper).__basicsize__ != _WRAPPER_BASE_OFFSET + 16:

@@ -37,7 +37,8 @@ def record_update(x: Tensor, result: Tensor) -> None:
 def _build_update_recipe(x: Tensor, storage_node: Node, node: Node, result: Tensor) -> Recipe | None:
     """Return the recipe of a node that computes `result` over the part `x`, in place; None if this is impossible.
 
-    `storage_node` is the node of the storage of `x`, and `node` the pending node of `result`, which reads `storage_node`.
+    `storage_node` is the node of the storage of `x`, and `node` the pending node of `result`, which reads `storage_node`. It must read the
+    node once, at the offset of `x`, by an elementwise operation. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice.
     """
     spec = x.spec
     if storage_node.dtype is not spec.dtype or not isinstance(node.op, Op) or node.recipe.is_uncacheable or spec.layout_key.is_uncacheable:
@@ -59,8 +60,8 @@ def _build_update_recipe(x: Tensor, storage_node: Node, node: Node, result: Tens
 def record_copying_variant(node: Node, source_mask: int) -> None:
     """Record in the recipe of `node` how to make the node from copies of some sources: source k is copied if bit k of `source_mask` is set.
 
-    The record is a recipe and the recipes of the copies, or `NO_LAUNCH_RECORD`. With copies, a pending node no longer depends on memory
-    about to be overwritten by an update.
+    The record (`_build_copying_variant`) is a recipe and the recipes of the copies, or `NO_LAUNCH_RECORD`. With copies, a pending node no
+    longer depends on memory about to be overwritten by an update.
     """
     recipe = node.recipe
     if recipe.copying_variants is None:
@@ -72,8 +73,8 @@ def _build_copying_variant(recipe: Recipe, source_mask: int) -> object:
     """Return a pair: a variant of `recipe` that reads copies of some sources, and a tuple of the recipes of the copies.
 
     Source k is copied if bit k of `source_mask` is set; the tuple has None for other sources. Return `NO_LAUNCH_RECORD` unless the
-    operation is cheap and each copy is at most 1/`MIN_COPY_RATIO` of the result. A copy holds only the distinct elements of a broadcast
-    source.
+    operation is cheap and each copy is at most 1/`MIN_COPY_RATIO` of the result. The same for a recipe that writes, for view chains and for
+    offset tables. A copy holds only the distinct elements of a broadcast source.
     """
     if recipe.op not in _CHEAP_OPS or recipe.is_uncacheable or recipe.target is not None:
         return NO_LAUNCH_RECORD

@@ -29,7 +29,9 @@ def _view_word(x: object, byte_offset: int) -> ctypes.c_ssize_t:
 
 
 def _do_nothing() -> None:
-    """Do nothing. Callable objects built on this function are inspected for the offset of their `vectorcall` address."""
+    """Do nothing, as the function inside the probes of `_find_vectorcall_offset`: callable objects that are inspected for the offset of
+    their `vectorcall` address. It is never called.
+    """
 
 
 def _find_vectorcall_offset() -> int:
@@ -70,7 +72,9 @@ class VectorcallSwitch:
         _view_word(PatchableFunction, TP_FLAGS_OFFSET).value |= _HAVE_VECTORCALL_FLAG
 
     def redirect(self, function: PatchableFunction) -> None:
-        """Have the interpreter call `function` by the generated entry point for its kind (`routine_name`) from now on."""
+        """Have the interpreter call `function` by the generated entry point for its kind (`routine_name`) from now on, until a removal step
+        runs.
+        """
         self._get_entry_word(function).value = self._entry_addresses[function.routine_name]
 
     def get_install_steps(self, functions: Iterable[PatchableFunction]) -> list[Callable[[], object]]:

@@ -33,14 +33,15 @@ _retrying_threads: set[int] = set()  # ids of the threads inside `retry_in_fast_
 
 
 def is_part_of_storage(x: Any, max_bytes: int = MAX_SMALL_BLOCK_BYTES) -> bool:
-    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage."""
+    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage. Known scalars and leaves of
+    derivatives give False.
+    """
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= max_bytes and x.spec.size < x.storage.node.size
 
 
 def unwrap_scalar(x: Any, value: Any) -> Any:
-    """Return `value`, a value to write over a part of `x`, as a Python number if it is a known scalar of the dtype of `x`.
-
-    A known scalar is a 0-d tensor with a known value. Any other `value` is returned as it is.
+    """Return `value`, a value to write over a part of `x`, as a Python number if `value` is a known scalar of the dtype of `x`; otherwise
+    `value` itself.
     """
     number = known_scalar(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
@@ -76,7 +77,7 @@ def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
 def can_write(view: Tensor, value: Any) -> bool:
     """Return whether no two elements of `view` share memory, so that `value` may be written over the view.
 
-    If no elements share memory, but `value` does not fit, raise an error.
+    If no elements share memory, but the shape or dtype of `value` does not fit, raise the error of an assignment.
     """
     if not view.layout.is_injective():
         return False
@@ -85,7 +86,8 @@ def can_write(view: Tensor, value: Any) -> bool:
 
 
 def may_overlap(written: Tensor, read: Tensor) -> bool:
-    """Return whether two views of one storage may share memory, though they differ: whether their ranges of offsets meet.
+    """Return whether the views `written` and `read` of one storage may share memory, though they differ: whether their ranges of offsets
+    meet.
 
     The generated code tests the same. Return False for equal views: each element is then read before it is overwritten.
     """
@@ -111,7 +113,7 @@ def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambd
 
     The record is for storages without other readers. `can_write` checks whether the value may be written over the view; if the check fails,
     nothing is recorded. The check is skipped if a size-generic template gives the record. Return whether the generated code may do the
-    write now, by the new record. Return False, too, if a record existed, or within `retry_in_fast_path`.
+    write now, by the new record. Return False, too, if a record existed, for a transient layout, or within `retry_in_fast_path`.
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
@@ -171,7 +173,12 @@ class WriteDescription(NamedTuple):
 
     @classmethod
     def of(cls, view: Tensor, value: Any) -> WriteDescription | None:
-        """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write."""
+        """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write.
+
+        None is returned for an empty view, a view without strides or as another dtype, and a tensor that is a known scalar or a leaf of
+        derivatives. It is also returned for a bool, and for a float or int over another kind of dtype: floats are written over floats, ints
+        over floats and integers.
+        """
         spec, node, kind = view.spec, view.storage.node, type(value)
         if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.is_uncacheable:
             return None
@@ -189,7 +196,9 @@ class WriteDescription(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def build_store_node(self) -> tuple[Node, Node | Scalar]:
-        """Return a store node like the node of the write, on nodes without memory, and the node or scalar with the value to write."""
+        """Return a store node like the node of the write, on nodes without memory, and the node or scalar with the value to write, which it
+        reads.
+        """
         dtype, shape, (number, layout, source_shape, source_dtype) = self.dtype, self.layout.shape, self.source
         storage_node = make_data_node(allocate(0), self.storage_shape, dtype)
         source: Node | Scalar = make_data_node(allocate(0), source_shape, source_dtype)
@@ -203,7 +212,9 @@ class WriteDescription(NamedTuple):
         return Node.of(STORE, (storage_node.size,), dtype, (storage_node, operand), (storage_layout, through), self.layout), source
 
     def build_template(self, spec: Spec) -> WriteTemplate:
-        """Return the template of the write, with its launch record; `spec` is the spec of the view written to."""
+        """Return the template of the write, with its launch record, which is empty if no record can do the write; `spec` is the spec of the
+        view written to.
+        """
         record, plan = build_write_record(*self.build_store_node())
         low, high = self._get_integer_bounds()
         return WriteTemplate(spec, record, plan, low, high)

@@ -25,19 +25,21 @@ from .template_cache import get_cache_table
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to assign to an element or a part of a tensor.
 
-    The functions emitted include `set_item`, `assign_item`, `set_element`, `set_masked`, `put`, `put_number`, `are_alike`,
-    `takes` and `unshared`.
+    The functions emitted include `set_item`, `assign_item`, `set_element`, `set_masked`, `write_part`, `store_number`, `are_equal_tuples`,
+    `replace_elements` and `unshare_storage`.
     `objects` is the table of the objects that the code refers to.
     """
     _emit_write_part(
-        FunctionBuilder(module, objects, "put", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)])
+        FunctionBuilder(module, objects, "write_part", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)])
     )
     _emit_store_number(
-        FunctionBuilder(module, objects, "put_number", [("start", POINTER), ("dtype", POINTER), ("offset", I64), ("number", POINTER)], I1)
+        FunctionBuilder(module, objects, "store_number", [("start", POINTER), ("dtype", POINTER), ("offset", I64), ("number", POINTER)], I1)
     )
-    _emit_are_equal_tuples(FunctionBuilder(module, objects, "are_alike", [("one", POINTER), ("other", POINTER)], I1))
-    _emit_replace_elements(FunctionBuilder(module, objects, "takes", [("x", POINTER), ("found", POINTER), ("beside", POINTER)], I1))
-    _emit_unshare(FunctionBuilder(module, objects, "unshared", [("storage", POINTER)], I1))
+    _emit_are_equal_tuples(FunctionBuilder(module, objects, "are_equal_tuples", [("one", POINTER), ("other", POINTER)], I1))
+    _emit_replace_elements(
+        FunctionBuilder(module, objects, "replace_elements", [("x", POINTER), ("found", POINTER), ("beside", POINTER)], I1)
+    )
+    _emit_unshare_storage(FunctionBuilder(module, objects, "unshare_storage", [("storage", POINTER)], I1))
     _emit_set_masked(FunctionBuilder(module, objects, "set_masked", [("x", POINTER), ("mask", POINTER), ("value", POINTER)]))
     _emit_set_element(FunctionBuilder(module, objects, "set_element", [("x", POINTER), ("offset", I64), ("value", POINTER)]))
     parameters = [("x", POINTER), ("key", POINTER), ("value", POINTER)]
@@ -46,19 +48,20 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_set_item(f: FunctionBuilder) -> None:
-    """Emit `set_item(x, key, value)`: do `x[key] = value` at once by `assign_item`. Keys of NumPy, and values other than tensors and
-    numbers, are first converted.
+    """Emit `set_item(x, key, value)`: do `x[key] = value` at once. Return None as a new reference, or null to decline.
 
-    Return None as a new reference, or null to decline.
+    The function calls `assign_item` with its own arguments. If that declines without an error, it calls `assign_item` again, with NumPy
+    arrays and integers in `key` replaced by tensors and ints (`convert_key`), and with `value` as a tensor (`convert_value`). It declines
+    if neither changes.
     """
     x, key, value = f.arguments
     result = f.call("assign_item", POINTER, [x, key, value])
     f.return_if(~f.is_null(result), lambda: result)
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    plain_key = f.call("plain_key", POINTER, [key])
+    plain_key = f.call("convert_key", POINTER, [key])
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     new_key = f.hold_owned(f.choose(f.is_null(plain_key), lambda: [f.incref(key)], lambda: [plain_key])[0])
-    convert_value = lambda: [f.call("tensor_of", POINTER, [value])]
+    convert_value = lambda: [f.call("convert_value", POINTER, [value])]
     new_value = f.require_new(f.choose(is_operand(f, value), lambda: [f.incref(value)], convert_value)[0])
     f.decline_if(new_key.equals(key) & new_value.equals(value))
     result = f.call("assign_item", POINTER, [x, new_key, new_value])
@@ -67,33 +70,35 @@ def _emit_set_item(f: FunctionBuilder) -> None:
 
 
 def _emit_assign_item(f: FunctionBuilder) -> None:
-    """Emit `assign_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change.
+    """Emit `assign_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change. Return None as a new
+    reference, or null to decline.
 
-    `value` is a tensor or a number. Return None as a new reference, or null to decline. Memory with further readers is not overwritten:
-    small memory is copied first, and a whole tensor written under a mask gets new memory. Other writes to such memory are declined, and so
-    are writes to externally shared memory, except for a single element.
+    `value` is a tensor or a number. The key is basic, a list, or one tensor: a mask or indices. Memory with further readers is not
+    overwritten: small memory is copied first, and a whole tensor written under a mask gets new memory. Other writes to such memory are
+    declined, and so are writes to externally shared memory, except for a single element.
     """
     x, key, value = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     is_element, element_offset = find_element(f, x, key)
     f.return_if(is_element, lambda: f.call("set_element", POINTER, [x, element_offset, value]))
     f.return_if(f.is_instance(key, "Tensor"), lambda: _set_by_tensor(f, x, key, value))
-    f.return_if(f.is_instance(key, "list"), lambda: f.call("set_picked", POINTER, [x, key, value]))
+    f.return_if(f.is_instance(key, "list"), lambda: f.call("write_selection", POINTER, [x, key, value]))
     value = f.hold_borrowed(_unwrap_scalar(f, x, value))
     selected_view = evaluate_key(f, x, key)
     spec = look_up_view_spec(f, selected_view)
     source = _copy_if_overlapping(f, x, (spec, selected_view.offset), value)
-    result = f.call("put", POINTER, [f.get_slot(x, "Tensor.storage"), spec, selected_view.offset, source])
+    result = f.call("write_part", POINTER, [f.get_slot(x, "Tensor.storage"), spec, selected_view.offset, source])
     f.release_held(spec, value, source)
     f.emit_return(result)
 
 
 def _copy_if_overlapping(f: FunctionBuilder, x: Value, written: tuple[Value, Value], value: Value) -> Value:
     """Emit a choice of the value to write over a view of the tensor `x`: `value`, or a copy where `value` reads memory that is overwritten.
+    Return the chosen value, which is held (see `FunctionBuilder.hold_owned`).
 
     `written` is the view: its spec, and its offset in elements. A copy is chosen if `value` is another view of the same storage, and the
-    address ranges overlap. Return the chosen value, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null if
-    no call of `copy` is recorded for such a `value`, or if that view has no strides.
+    address ranges overlap. The copy is a replay of the recorded call `value.copy()`. The emitted function returns null if no such call is
+    recorded for the spec of `value`, or if `value` has no strides.
     """
     storage = f.get_slot(x, "Tensor.storage")
 
@@ -107,14 +112,14 @@ def _copy_if_overlapping(f: FunctionBuilder, x: Value, written: tuple[Value, Val
 
     shares_storage = f.and_then(f.is_instance(value, "Tensor"), lambda: f.get_slot(value, "Tensor.storage").equals(storage))
     needs_copy = f.and_then(f.and_then(shares_storage, lambda: f.is_instance(storage, "Storage")), may_overlap)
-    copy = lambda: [f.call("called", POINTER, [value, f.null(), f.i64(0), f.null(), f.load_object("'copy'")])]
+    copy = lambda: [f.call("replay_method", POINTER, [value, f.null(), f.i64(0), f.null(), f.load_object("'copy'")])]
     (source,) = f.choose(needs_copy, copy, lambda: [f.incref(value)])
     return f.require_new(source)
 
 
 def _unwrap_scalar(f: FunctionBuilder, x: Value, value: Value) -> Value:
-    """Emit a choice of the value to write over a part of `x`: the Python number of `value` if that is a known scalar of the dtype of `x`,
-    otherwise `value` itself. A bfloat16 scalar stays a tensor. The reference is borrowed.
+    """Emit a choice of the value to write over a part of `x`, and return it, borrowed: the Python number of `value` if `value` is a known
+    scalar of the dtype of `x`, otherwise `value` itself. A bfloat16 scalar stays a tensor.
     """
 
     def load_number() -> list[Value]:
@@ -132,8 +137,10 @@ def _emit_set_element(f: FunctionBuilder) -> None:
     """Emit `set_element(x, offset, value)`: write a number into the storage of the tensor `x`, `offset` elements from the start. Return
     None as a new reference, or null to decline.
 
-    `value` is a number, or a tensor of one element with the dtype of `x`. Pending content is evaluated first. Small memory with other
-    readers is copied first; externally shared memory is written in place in spite of other readers.
+    `value` is a number, or a tensor of one element with the dtype of `x`. Pending content of the storage is evaluated first. Small memory
+    with other readers is copied first; externally shared memory is written in place in spite of other readers. Declined are known scalars
+    `x`, nodes on the tape, views as another dtype, read-only memory, larger memory with other readers, a lock held by another thread, and
+    numbers that `store_number` does not take.
     """
     x, offset, value = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -151,30 +158,31 @@ def _emit_set_element(f: FunctionBuilder) -> None:
         is_unshared = f.and_then(f.has_one_reference(node), lambda: f.has_one_reference(buffer))
         return f.or_else(is_unshared, lambda: ~f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0"))
 
-    f.emit_if(~is_writable(*load_buffer()), lambda: f.require(f.call("unshared", I1, [storage])))
+    f.emit_if(~is_writable(*load_buffer()), lambda: f.require(f.call("unshare_storage", I1, [storage])))
     node, buffer = load_buffer()
     f.require(is_writable(node, buffer))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
     f.require(is_lock_free(f))
-    f.require(f.call("put_number", I1, [load_data_address(f, buffer), dtype, offset, number]))
+    f.require(f.call("store_number", I1, [load_data_address(f, buffer), dtype, offset, number]))
     f.transfer_held(number)
     f.decref(number)
     f.emit_return(f.incref(f.load_object("None")))
 
 
 def _set_by_tensor(f: FunctionBuilder, x: Value, key: Value, value: Value) -> Value:
-    """Emit `x[key] = value` for a tensor `key`: call `set_masked`, and where that declines `set_picked`, for masks and indices.
-
-    Return None as a new reference, or null to decline.
+    """Emit `x[key] = value` for a tensor `key`: a call of `set_masked`, and where that gives null, a call of `write_selection`, for masks
+    and indices. Return the result: None as a new reference, or null to decline.
     """
     result = f.call("set_masked", POINTER, [x, key, value])
-    return f.choose(f.is_null(result), lambda: [f.call("set_picked", POINTER, [x, key, value])], lambda: [result])[0]
+    return f.choose(f.is_null(result), lambda: [f.call("write_selection", POINTER, [x, key, value])], lambda: [result])[0]
 
 
 def _emit_are_equal_tuples(f: FunctionBuilder) -> None:
-    """Emit `are_alike(left, right)`: return whether two tuples of integers, shapes or strides, are equal."""
+    """Emit `are_equal_tuples(left, right)`: return whether two tuples of integers that fit into 64 bits, such as shapes or strides, are
+    equal.
+    """
     left, right = f.arguments
     f.return_if(left.equals(right), lambda: f.constant(I1, True))
     f.require(f.load_word(left, SIZE_OFFSET).equals(f.load_word(right, SIZE_OFFSET)))
@@ -189,27 +197,28 @@ def _emit_set_masked(f: FunctionBuilder) -> None:
     """Emit `set_masked(x, mask, value)`: do `x[mask] = value` for a number, as `x = where(mask, value, x)`. Return None as a new reference,
     or null to decline.
 
-    The tensor `mask` must have the dtype bool and the shape of `x`. Externally shared memory is declined.
+    `x` and `mask` are tensors. Declined are masks of another dtype than bool or another shape than `x`, a tensor as `value`, and externally
+    shared memory. `replace_elements` writes the result into `x`, and may decline, too.
     """
     x, mask, value = f.arguments
     compute_specs(f, x, mask)
     spec, mask_spec = f.get_slot(x, "Tensor.spec"), f.get_slot(mask, "Tensor.spec")
     f.require(f.is_object(f.get_slot(mask_spec, "Spec.dtype"), "bool"))
-    f.require(f.call("are_alike", I1, [f.get_slot(spec, "Spec.shape"), f.get_slot(mask_spec, "Spec.shape")]))
+    f.require(f.call("are_equal_tuples", I1, [f.get_slot(spec, "Spec.shape"), f.get_slot(mask_spec, "Spec.shape")]))
     f.decline_if(f.is_instance(value, "Tensor"))
     decline_if_shared(f, x)
     operands = f.local(array(POINTER, 2))
     operands.store(value)
     operands.at(1, POINTER).store(x)
-    result = f.require_new(f.call("applied", POINTER, [f.load_object("op where"), mask, operands, f.i64(2)]))
-    f.require(f.call("takes", I1, [x, result, mask]))
+    result = f.require_new(f.call("apply_operation", POINTER, [f.load_object("op where"), mask, operands, f.i64(2)]))
+    f.require(f.call("replace_elements", I1, [x, result, mask]))
     f.release_held(result)
     f.emit_return(f.incref(f.load_object("None")))
 
 
 def decline_if_shared(f: FunctionBuilder, x: Value) -> None:
     """Emit an early exit, returning null or 0, unless `x` is a tensor outside of externally shared memory (`Buffer.externally_shared`).
-    Only the fallback writes such memory. A pending tensor passes.
+    Only the fallback writes such memory. Return None. Pending tensors and known scalars pass.
     """
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
@@ -222,12 +231,12 @@ def decline_if_shared(f: FunctionBuilder, x: Value) -> None:
 
 
 def _emit_replace_elements(f: FunctionBuilder) -> None:
-    """Emit `takes(x, result, operand)`: replace the elements of the tensor `x` by those of `result`, in place. Return true, or false to
-    decline.
+    """Emit `replace_elements(x, result, operand)`: replace the elements of the tensor `x` by those of the tensor `result`, in place. Return
+    true, or false to decline, with `x` unchanged.
 
-    `result` was computed from `x` and `operand`, a tensor or a number, and has the shape and the dtype of `x`. If `x` covers its storage
-    and has the layout of `result`, the storage takes over the node of `result`. Otherwise the elements are written into the part of the
-    storage.
+    `result` was computed from `x` and `operand`, a tensor or a number, and must have the shape and the dtype of `x`. If `x` covers its
+    storage and has the layout of `result`, the storage takes over the node of `result`. Otherwise the elements are written into the part of
+    the storage. Known scalars `x`, and storages on the tape, are declined.
     """
     x, result, operand = f.arguments
     storage, spec, offset = (f.hold_borrowed(f.get_slot(x, f"Tensor.{slot}")) for slot in ("storage", "spec", "offset"))
@@ -249,16 +258,16 @@ def _emit_replace_elements(f: FunctionBuilder) -> None:
 
     def write() -> list[Value]:
         f.require(f.get_slot(result_spec, "Spec.dtype").equals(f.get_slot(spec, "Spec.dtype")))
-        f.require(f.call("are_alike", I1, [f.get_slot(result_spec, "Spec.shape"), f.get_slot(spec, "Spec.shape")]))
+        f.require(f.call("are_equal_tuples", I1, [f.get_slot(result_spec, "Spec.shape"), f.get_slot(spec, "Spec.shape")]))
         element_offset = f.unbox_integer(offset)
-        emit_update = lambda: f.call("updated", I1, [x, operand, storage, spec, element_offset, result])
+        emit_update = lambda: f.call("update_part", I1, [x, operand, storage, spec, element_offset, result])
         is_updated = f.and_then(load_nbytes(f, spec) >= MIN_UPDATE_BYTES, emit_update)
         return f.choose(is_updated, list, lambda: write_elements(element_offset))
 
     def write_elements(element_offset: Value) -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         f.emit_if(f.is_instance(operand, "Tensor"), lambda: _compute_second_operand(f, operand))
-        status = f.call("put", POINTER, [storage, spec, element_offset, result])
+        status = f.call("write_part", POINTER, [storage, spec, element_offset, result])
         f.decline_if(f.is_null(status))
         f.decref(status)
         return []
@@ -291,12 +300,12 @@ def _write_known_scalar(
     storage, spec, offset = destination
     dtype = f.get_slot(spec, "Spec.dtype")
     f.require(f.get_slot(scalar_spec, "Spec.dtype").equals(dtype))
-    f.require(f.call("are_alike", I1, [f.get_slot(scalar_spec, "Spec.shape"), f.get_slot(spec, "Spec.shape")]))
+    f.require(f.call("are_equal_tuples", I1, [f.get_slot(scalar_spec, "Spec.shape"), f.get_slot(spec, "Spec.shape")]))
     number = f.get_slot(scalar_storage, "ScalarStorage._number")
     f.decline_if(f.is_object(number, "None"))
     f.hold_borrowed(number)
     buffer = require_own_memory(f, storage, storage, dtype)
-    f.require(f.call("put_number", I1, [load_data_address(f, buffer), dtype, f.unbox_integer(offset), number]))
+    f.require(f.call("store_number", I1, [load_data_address(f, buffer), dtype, f.unbox_integer(offset), number]))
     f.release_held(number)
     return []
 
@@ -308,19 +317,19 @@ def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value
     """
     (shape, dtype), (target_shape, target_dtype) = [(f.get_slot(s, "Spec.shape"), f.get_slot(s, "Spec.dtype")) for s in (value_spec, spec)]
     is_empty = f.and_then(f.is_object(f.get_slot(spec, "Spec.size"), "0"), lambda: dtype.equals(target_dtype))
-    return f.and_then(is_empty, lambda: f.call("are_alike", I1, [shape, target_shape]))
+    return f.and_then(is_empty, lambda: f.call("are_equal_tuples", I1, [shape, target_shape]))
 
 
 def _compute_second_operand(f: FunctionBuilder, y: Value) -> None:
     """Emit the evaluation of the tensor `y`, the second operand of an in-place write: while pending, `y` may refer to memory that is
-    overwritten.
+    overwritten. A known scalar needs none. The emitted function returns null or 0 where `compute_storage` does.
     """
     storage = f.get_slot(y, "Tensor.storage")
     f.emit_if(f.is_instance(storage, "Storage"), lambda: compute_storage(f, storage))
 
 
 def compute_storage(f: FunctionBuilder, storage: Value) -> None:
-    """Emit the evaluation of the node of `storage`, a `Storage`, unless the node is in memory already. Python code may run.
+    """Emit the evaluation of the node of `storage`, a `Storage`, unless the node is in memory already. Return None. Python code may run.
 
     The emitted function returns null or 0 for a pending node on the tape or under tracing, and if the evaluation fails.
     """
@@ -328,14 +337,14 @@ def compute_storage(f: FunctionBuilder, storage: Value) -> None:
     def compute() -> None:
         node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
         f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
-        f.require(f.call("computed", I1, [node]))
+        f.require(f.call("compute_node", I1, [node]))
         f.release_held(node)
 
     f.emit_if(f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer"), "None"), compute)
 
 
 def _emit_write_part(f: FunctionBuilder) -> None:
-    """Emit `put(storage, spec, offset, value)`: write `value`, a tensor or a number, over a part of a storage. Return None as a new
+    """Emit `write_part(storage, spec, offset, value)`: write `value`, a tensor or a number, over a part of a storage. Return None as a new
     reference, or null to decline.
 
     The part is the view with the spec `spec` that begins at element `offset`. If `value` is this view itself, or has no elements, nothing
@@ -364,13 +373,13 @@ def _emit_write_part(f: FunctionBuilder) -> None:
     def is_already_written() -> Value:
         """Test whether the value is the part itself: then `x[key] += y` has already written to it."""
         is_same_view = f.and_then(f.get_slot(value, "Tensor.spec").equals(spec), lambda: f.unbox_integer(start).equals(offset))
-        return f.and_then(is_same_view, lambda: f.call("has_each_once", I1, [spec]))
+        return f.and_then(is_same_view, lambda: f.call("is_injective", I1, [spec]))
 
     cache_table = get_cache_table(f, spec, "call_templates")
 
     def instantiate_rule() -> list[Value]:
-        f.require(f.call("find_kind_of_write", I1, [storage, spec, value]))
-        return [f.call("made_of_this_kind", POINTER, [*cache_table, f.load_object("'write'"), key])]
+        f.require(f.call("sign_write", I1, [storage, spec, value]))
+        return [f.call("instantiate_cached", POINTER, [*cache_table, f.load_object("'write'"), key])]
 
     def write() -> list[Value]:
         template = f.hold_borrowed(find_or_instantiate(f, cache_table, f.load_object("'write'"), key, instantiate_rule))
@@ -391,9 +400,9 @@ def _emit_write_part(f: FunctionBuilder) -> None:
 
 
 def _are_disjoint(f: FunctionBuilder, read: tuple[Value, Value], written: tuple[Value, Value]) -> Value:
-    """Emit a test whether the address ranges of two views of one storage, `read` and `written`, do not overlap.
+    """Emit a test whether the address ranges of two views of one storage, `read` and `written`, do not overlap. Return the result, an `i1`.
 
-    Each view is a pair of a spec with strides and an offset in elements.
+    Each view is a pair of a spec with strides and an offset in elements. Interleaved views overlap, even without a common element.
     """
     (read_start, read_end), (write_start, write_end) = (
         [offset + bound for bound in compute_offset_range(f, spec)] for spec, offset in (read, written)
@@ -408,16 +417,16 @@ def _compute_source(f: FunctionBuilder, value: Value) -> Value:
     """
     node = f.hold_borrowed(f.get_slot(f.get_slot(value, "Tensor.storage"), "Storage.node"))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
-    f.require(f.call("computed", I1, [node]))
+    f.require(f.call("compute_node", I1, [node]))
     f.transfer_held(node)
     return node
 
 
 def _new_scalar(f: FunctionBuilder, value: Value) -> Value:
-    """Emit a `Scalar` of the Python number `value`, as the source of a write. Return a new reference, not held. The emitted function exits
-    early if memory runs out.
+    """Emit a `Scalar` of the Python number `value`, as the source of a write. Return a new reference, not held. The emitted function
+    returns null or 0 if memory runs out.
 
-    The scalar has no dtype: the launch record knows the type.
+    The scalar has None as its dtype: the launch record of the write knows the type.
     """
     scalar = f.new_instance("Scalar", value=f.incref(value), dtype=f.incref(f.load_object("None")))
     f.transfer_held(scalar)
@@ -439,11 +448,11 @@ def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype:
     """Emit code after which the write is the only reader of the memory of `storage`. Return the buffer to write into, borrowed.
 
     `source` is the node read by the write, possibly the node of `storage`. If the memory has further readers, the storage gets a copy
-    first. The emitted function returns null or 0 for pending content, another dtype than `dtype`, a node on the tape, and shared or
-    read-only memory. Memory too large to be copied, and a lock held by another thread, also give null or 0. The caller's code must write at
-    once, before Python code can run.
+    first, of up to `MAX_SMALL_BLOCK_BYTES` bytes. The emitted function returns null or 0 for larger memory with further readers. The same
+    for pending content, another dtype than `dtype`, a node on the tape, externally shared or read-only memory, and a lock held by another
+    thread. The caller's code must write at once, before Python code can run.
     """
-    f.emit_if(~_is_only_reader(f, storage, source), lambda: f.require(f.call("unshared", I1, [storage])))
+    f.emit_if(~_is_only_reader(f, storage, source), lambda: f.require(f.call("unshare_storage", I1, [storage])))
     f.require(_is_only_reader(f, storage, source))
     old_node = f.get_slot(storage, "Storage.node")
     buffer = f.get_slot(old_node, "Node.buffer")
@@ -467,11 +476,12 @@ def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
     return f.and_then(f.load_refcount(old_node).equals(owners), lambda: f.has_one_reference(buffer))
 
 
-def _emit_unshare(f: FunctionBuilder) -> None:
-    """Emit `unshared(storage)`: give a storage a new node with a copy of its elements, so that nothing else reads its memory. Return true,
-    or false to decline.
+def _emit_unshare_storage(f: FunctionBuilder) -> None:
+    """Emit `unshare_storage(storage)`: give a storage a new node with a copy of its elements, so that nothing else reads its memory. Return
+    true, or false to decline.
 
-    The content must be in memory, of up to `MAX_SMALL_BLOCK_BYTES` bytes, neither on the tape nor externally shared.
+    The content must be in memory, of up to `MAX_SMALL_BLOCK_BYTES` bytes, neither on the tape nor externally shared. False is also the
+    result if another thread holds the lock, or memory runs out.
     """
     (storage,) = f.arguments
     old_node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
@@ -506,18 +516,19 @@ def require_number(f: FunctionBuilder, value: Value, dtype: Value) -> Value:
         f.require(f.get_slot(value, "Tensor.dtype").equals(dtype))
         storage = f.get_slot(value, "Tensor.storage")
         f.require(f.or_else(is_known_scalar(f, storage), lambda: has_unrecorded_node(f, storage)))
-        return [f.call("only", POINTER, [value])]
+        return [f.call("load_only_element", POINTER, [value])]
 
     (number,) = f.choose(f.is_instance(value, "Tensor"), load_element, lambda: [f.incref(value)])
     return f.require_new(number)
 
 
 def _emit_store_number(f: FunctionBuilder) -> None:
-    """Emit `put_number(start, dtype, offset, number)`: store a Python number as element `offset` of the array of `dtype` at the address
-    `start`. Return true, or false to decline.
+    """Emit `store_number(start, dtype, offset, number)`: store a Python number as element `offset` of the array of `dtype` at the address
+    `start`. Return true, or false to decline, with nothing stored.
 
-    Float64 and float32 take floats and integers of 64 bits; float32 rounds them, and declines where they overflow. Integer dtypes take
-    integers in their range, and bool takes bools. The function declines for uint64, narrow floats and complex dtypes.
+    Float64 and float32 take floats and integers of 64 bits; float32 rounds them, and declines finite numbers beyond its range. Integer
+    dtypes take integers in their range, and bool takes bools. Declined are the dtypes uint64, narrow floats and complex ones, and other
+    types of numbers.
     """
     start, dtype, offset, number = f.arguments
     true = f.constant(I1, True)

@@ -1,5 +1,5 @@
-"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. For other keys, `picked` (`row_selection.py`)
-and `gathered` (`index_gather.py`) are called.
+"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
+(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class SelectedView(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read a tensor by a key, and to find the element or the view that a basic key selects.
 
-    The functions emitted include `get_item`, `select_item`, `item_at`, `gathered_among_slices`, `place_of_element`,
-    `find_wanted` and `is_basic`.
+    The functions emitted include `get_item`, `select_item`, `item_at`, `gather_among_slices`, `find_element`,
+    `evaluate_key` and `is_basic`.
     `objects` is the table of the objects that the code refers to.
     """
     parameters = [("x", POINTER), ("key", POINTER)]
-    _emit_find_element(FunctionBuilder(module, objects, "place_of_element", parameters, I64))
-    _emit_evaluate_key(FunctionBuilder(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
+    _emit_find_element(FunctionBuilder(module, objects, "find_element", parameters, I64))
+    _emit_evaluate_key(FunctionBuilder(module, objects, "evaluate_key", [*parameters, ("found", POINTER)], I1))
     _emit_is_basic(FunctionBuilder(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], is_exported=True))
-    _emit_gather_among_slices(FunctionBuilder(module, objects, "gathered_among_slices", parameters))
+    _emit_gather_among_slices(FunctionBuilder(module, objects, "gather_among_slices", parameters))
     _emit_select_item(FunctionBuilder(module, objects, "select_item", parameters))
     _emit_get_item(FunctionBuilder(module, objects, "get_item", parameters))
     _emit_item_at(FunctionBuilder(module, objects, "item_at", parameters))
@@ -56,15 +56,16 @@ def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value
     """Emit a test whether `key`, an integer or a tuple with an integer for each axis, selects a single element of the tensor `x`.
 
     Return the result of the test, and the offset of the element in the storage, in elements (meaningless if the test fails). The test fails
-    for an index out of range. Python code may run.
+    for other keys, an index out of range, and a tensor without strides. Python code may run.
     """
     is_int_or_tuple = f.or_else(f.is_instance(key, "int"), lambda: f.is_instance(key, "tuple"))
-    (position,) = f.choose(is_int_or_tuple, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.i64(0)])
+    (position,) = f.choose(is_int_or_tuple, lambda: [f.call("find_element", I64, [x, key])], lambda: [f.i64(0)])
     return position > 0, position - 1
 
 
 def _emit_find_element(f: FunctionBuilder) -> None:
-    """Emit `place_of_element(x, key)`: return 1 + the offset, in elements, of the element of `x` that `key` selects in the storage.
+    """Emit `find_element(x, key)`: return 1 + the offset, in elements, of the element of the tensor `x` that `key` selects in the storage,
+    as an `i64`.
 
     `key` is an integer for a vector, or a tuple with an integer for each axis. Return 0 for another key, an index out of range, or a tensor
     without strides.
@@ -94,7 +95,8 @@ def _emit_find_element(f: FunctionBuilder) -> None:
 
 
 def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
-    """Emit loads of the shape, strides and offset of the tensor `x`: two tuples and an integer of Python, borrowed.
+    """Emit loads of the shape, strides and offset of the tensor `x`. Return two tuples and an integer of Python, borrowed. Strides and
+    offset are in elements.
 
     The emitted function returns null or 0 for a tensor without strides.
     """
@@ -111,25 +113,25 @@ def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
     more than `MAX_KEY_ITEMS` items.
     """
     dims = f.local(array(I64, VIEW_DIMS + 2))
-    f.require(f.call("find_wanted", I1, [x, key, dims]))
+    f.require(f.call("evaluate_key", I1, [x, key, dims]))
     ndim, offset = (dims.at(VIEW_DIMS + k, I64).load(I64) for k in range(2))
     return SelectedView(f.get_slot(x, "Tensor.dtype"), ndim, dims, offset)
 
 
 def look_up_view_spec(f: FunctionBuilder, selected_view: SelectedView) -> Value:
-    """Emit the lookup of the spec of the view described by `selected_view`. Python code may run.
+    """Emit the lookup of the spec of the view described by `selected_view`; a missing spec is made. Python code may run.
 
-    Return the spec, which is held (see `FunctionBuilder.hold_borrowed`).
+    Return the spec, which is held (see `FunctionBuilder.hold_borrowed`). The emitted function returns null or 0 if memory runs out.
     """
     return find_spec(f, selected_view.dtype, selected_view.ndim, selected_view.dims)
 
 
 def _emit_evaluate_key(f: FunctionBuilder) -> None:
-    """Emit `find_wanted(x, key, dims)`: find the view that a basic key of the tensor `x` selects. Return true, or false for other keys,
-    indices out of range, keys of an element, and more than `MAX_KEY_ITEMS` items.
+    """Emit `evaluate_key(x, key, dims)`: find the view that a basic key of the tensor `x` selects. Return true, or false for other keys,
+    indices out of range, keys of an element, more than `MAX_KEY_ITEMS` items, and a tensor `x` without strides.
 
-    The array `dims` takes the sizes, and from `MAX_AXES` on the strides. The number of axes and the offset in the storage follow at
-    `VIEW_DIMS`. Strides and offset are in elements.
+    The view is stored into `dims`, an array of 64-bit integers: the sizes, and from `MAX_AXES` on the strides. The number of axes and the
+    offset in the storage follow at `VIEW_DIMS`. Strides and offset are in elements.
     """
     x, key, dims = f.arguments
     shape, strides, offset = _load_view_dims(f, x)
@@ -253,15 +255,15 @@ def _emit_evaluate_key(f: FunctionBuilder) -> None:
 
 
 def _emit_is_basic(f: FunctionBuilder) -> None:
-    """Emit `is_basic((x, key))`, called from Python: return True if `find_element` or `find_wanted` finds an element or a view for `key`,
-    else False.
+    """Emit `is_basic((x, key))`, called from Python: return True if `key` selects an element or a view of the tensor `x` (`find_element`,
+    `evaluate_key`), else False.
 
-    So the result is False also for an index out of range, and for a tensor without strides.
+    So the result is False also for an index out of range, and for a tensor without strides. An error other than MemoryError is raised.
     """
     _, pair = f.arguments
     x, key = (f.tuple_item(pair, k) for k in range(2))
     is_element, _ = find_element(f, x, key)
-    is_basic = f.or_else(is_element, lambda: f.call("find_wanted", I1, [x, key, f.local(array(I64, VIEW_DIMS + 2))]))
+    is_basic = f.or_else(is_element, lambda: f.call("evaluate_key", I1, [x, key, f.local(array(I64, VIEW_DIMS + 2))]))
     f.emit_if(~is_basic, f.propagate_error)
     f.emit_return(f.box_bool(is_basic))
 
@@ -269,13 +271,14 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
 def _emit_get_item(f: FunctionBuilder) -> None:
     """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline.
 
-    The key may have NumPy's integers and arrays. Otherwise `select_item` does the work.
+    The function calls `select_item`. If that gives null without an error, it calls `select_item` again, with NumPy arrays and integers in
+    `key` replaced by tensors and ints (`convert_key`).
     """
     x, key = f.arguments
     item = f.call("select_item", POINTER, [x, key])
     f.return_if(~f.is_null(item), lambda: item)
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    converted_key = f.require_new(f.call("plain_key", POINTER, [key]))
+    converted_key = f.require_new(f.call("convert_key", POINTER, [key]))
     item = f.call("select_item", POINTER, [x, converted_key])
     f.release_held(converted_key)
     f.emit_return(item)
@@ -284,13 +287,14 @@ def _emit_get_item(f: FunctionBuilder) -> None:
 def _emit_select_item(f: FunctionBuilder) -> None:
     """Emit `select_item(x, key)`: return `x[key]` as a new reference; null to decline.
 
-    The result is a view for a basic key. It is a new tensor for an element, and for a list, a mask or index tensors.
+    The result is a view for a basic key that selects no element. It is a new tensor for an element, and for a list, a mask or index
+    tensors. NumPy arrays and integers in `key` are declined.
     """
     x, key = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     is_element, element_offset = find_element(f, x, key)
     f.return_if(is_element, lambda: _new_element(f, x, element_offset))
-    f.return_if(f.is_instance(key, "list"), lambda: f.call("picked", POINTER, [x, key]))
+    f.return_if(f.is_instance(key, "list"), lambda: f.call("select_items", POINTER, [x, key]))
     f.return_if(f.is_instance(key, "Tensor"), lambda: _select_by_array(f, x, key))
     f.return_if(_has_item(f, key, lambda item: f.is_instance(item, "Tensor")), lambda: _select_by_arrays(f, x, key))
     selected_view = evaluate_key(f, x, key)
@@ -300,19 +304,21 @@ def _emit_select_item(f: FunctionBuilder) -> None:
 
 
 def _select_by_array(f: FunctionBuilder, x: Value, key: Value) -> Value:
-    """Emit the selection `x[key]` by the tensor `key`, a mask or indices: copied now if possible (`picked`), otherwise a pending gather
-    (`gathered`).
+    """Emit the selection `x[key]` by the tensor `key`, a mask or indices: a call of `select_items`, which copies now, and if that declines
+    without an error, a call of `gather_elements`, which gives a pending tensor.
 
-    Return the new tensor, or null to decline.
+    Return the new tensor as a new reference, or null to decline.
     """
     key_items = f.local(POINTER, key)
-    result = f.call("picked", POINTER, [x, key])
+    result = f.call("select_items", POINTER, [x, key])
     declined = f.and_then(f.is_null(result), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    return f.choose(declined, lambda: [f.call("gathered", POINTER, [x, key_items, f.i64(1)])], lambda: [result])[0]
+    return f.choose(declined, lambda: [f.call("gather_elements", POINTER, [x, key_items, f.i64(1)])], lambda: [result])[0]
 
 
 def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value]) -> Value:
-    """Emit a test whether `key` is a tuple with an item for which the test emitted by `predicate(item)` gives true."""
+    """Emit a test whether `key` is a tuple with an item for which the test emitted by `predicate(item)` gives true. Return the result, an
+    `i1`: false for keys other than tuples.
+    """
 
     def merge_item(k: Value, has_match: Value) -> Value:
         return has_match | predicate(f.tuple_item(key, k)).cast("zext", I64)
@@ -321,18 +327,19 @@ def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value
 
 
 def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
-    """Emit the selection `x[key]` by `key`, a tuple with index tensors.
+    """Emit the selection `x[key]` by `key`, a tuple with index tensors, and maybe slices and an Ellipsis: a call of `gather_elements` or
+    `gather_among_slices`.
 
-    Return the new tensor, or null to decline.
+    Return the new, pending tensor as a new reference, or null to decline.
     """
     has_slices = _has_item(f, key, lambda item: f.is_instance(item, "slice") | f.is_object(item, "..."))
-    gather = lambda: [f.call("gathered", POINTER, [x, f.address_at(key, TUPLE_ITEMS_OFFSET), f.load_word(key, SIZE_OFFSET)])]
-    return f.choose(has_slices, lambda: [f.call("gathered_among_slices", POINTER, [x, key])], gather)[0]
+    gather = lambda: [f.call("gather_elements", POINTER, [x, f.address_at(key, TUPLE_ITEMS_OFFSET), f.load_word(key, SIZE_OFFSET)])]
+    return f.choose(has_slices, lambda: [f.call("gather_among_slices", POINTER, [x, key])], gather)[0]
 
 
 def _emit_gather_among_slices(f: FunctionBuilder) -> None:
-    """Emit `gathered_among_slices(x, key)`: return `x[key]`, a pending tensor, for a tuple of index tensors, slices and at most one
-    Ellipsis; null to decline.
+    """Emit `gather_among_slices(x, key)`: return `x[key]`, a new pending tensor, for a tuple of index tensors, slices and at most one
+    Ellipsis; null to decline, as for other items in the key.
 
     The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`.
     """
@@ -359,16 +366,16 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
     spec = look_up_view_spec(f, selected_view)
     offset = f.box_integer(selected_view.offset)
     view = new_view(f, f.get_slot(x, "Tensor.storage"), spec, offset)
-    selected = f.call("gathered", POINTER, [view, indexers, indexer_count.load(I64)])
+    selected = f.call("gather_elements", POINTER, [view, indexers, indexer_count.load(I64)])
     f.release_held(slice_key, view)
     f.emit_return(selected)
 
 
 def _emit_item_at(f: FunctionBuilder) -> None:
-    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number; null to decline.
+    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number and a new reference; null to decline.
 
-    A small pending tensor is evaluated as a whole first. Among the declined are keys that select no single element, known scalars, and
-    larger pending tensors.
+    A pending tensor is evaluated as a whole first, if it is small (`require_small`). Declined are keys that select no single element, known
+    scalars, and larger pending tensors.
     """
     x, key = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -379,18 +386,19 @@ def _emit_item_at(f: FunctionBuilder) -> None:
     is_pending = f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer"), "None")
     f.emit_if(is_pending, lambda: require_small(f, f.get_slot(storage, "Storage.node")))
     node = compute_tensor_node(f, x)
-    number = f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), f.get_slot(x, "Tensor.dtype"), element_offset])
+    number = f.call("load_number", POINTER, [f.get_slot(node, "Node.buffer"), f.get_slot(x, "Tensor.dtype"), element_offset])
     f.transfer_held(node)
     f.decref(node)
     f.emit_return(number)
 
 
 def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
-    """Emit the creation of a 0-d tensor, a known scalar, with the element of `x` at `offset` in its storage. Return the tensor as a new
-    reference.
+    """Emit the creation of a 0-d tensor, a known scalar, with the element of `x` at `offset` elements in its storage. Return the tensor as
+    a new reference, not held.
 
     A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 for a storage
-    on the tape. A large pending storage, or a pending storage while results may not be computed early, also gives null or 0.
+    on the tape, and for a view as another dtype. A large pending storage, or a pending storage while results may not be computed early,
+    also gives null or 0.
     """
     held_references = list(f._held)
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(x, "Tensor.dtype"))
@@ -402,11 +410,11 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
     def compute_whole() -> None:
         f.require(can_evaluate_early(f))
         require_small(f, node)
-        f.require(f.call("computed", I1, [node]))
+        f.require(f.call("compute_node", I1, [node]))
 
     f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), compute_whole)
     point_spec = f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
-    number = f.require_new(f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), dtype, offset]))
+    number = f.require_new(f.call("load_number", POINTER, [f.get_slot(node, "Node.buffer"), dtype, offset]))
     f.release_held(dtype, node)
     element = new_known_scalar(f, number, point_spec)
     f._held[:] = held_references
@@ -414,8 +422,8 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
 
 
 def require_small(f: FunctionBuilder, node: Value) -> None:
-    """Emit an early exit, returning null or 0, if the pending `node`, or a buffer read by its graph, has more than `MAX_EAGER_SOURCE_BYTES`
-    bytes.
+    """Emit an early exit, returning null or 0, if the pending `node`, or the largest buffer read by its graph, has more than
+    `MAX_EAGER_SOURCE_BYTES` bytes. Return None.
     """
     nbytes = f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.nbytes"), f.get_slot(node, "Node.max_operand_nbytes")
     f.require((f.unbox_integer(nbytes[0]) <= MAX_EAGER_SOURCE_BYTES) & (f.unbox_integer(nbytes[1]) <= MAX_EAGER_SOURCE_BYTES))

@@ -31,14 +31,14 @@ INDEPENDENT_NODE_NUMBER = -1 << 40
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to build the key of a batch from a walk through its nodes.
 
-    The functions emitted include `is_traced`, `visited_of_batch`, `outline_of_batch` and its entry for Python, `batch_outlined`.
+    The functions emitted include `is_traced`, `append_to_batch_key`, `build_batch_key` and its entry for Python, `python_batch_key`.
     """
     _emit_is_traced(FunctionBuilder(module, objects, "is_traced", [("x", POINTER)], I1))
     parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64)]
-    _emit_append_to_batch_key(FunctionBuilder(module, objects, "visited_of_batch", parameters, I1))
-    _emit_build_batch_key(FunctionBuilder(module, objects, "outline_of_batch", [("args", POINTER)]))
-    f = FunctionBuilder(module, objects, "batch_outlined", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
-    f.return_or_none(f.call("outline_of_batch", POINTER, [f.arguments[1]]))
+    _emit_append_to_batch_key(FunctionBuilder(module, objects, "append_to_batch_key", parameters, I1))
+    _emit_build_batch_key(FunctionBuilder(module, objects, "build_batch_key", [("args", POINTER)]))
+    f = FunctionBuilder(module, objects, "python_batch_key", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    f.return_or_none(f.call("build_batch_key", POINTER, [f.arguments[1]]))
 
 
 def _emit_is_traced(f: FunctionBuilder) -> None:
@@ -51,27 +51,30 @@ def _emit_is_traced(f: FunctionBuilder) -> None:
 
 
 def _visit_if_traced(f: FunctionBuilder, node: Value, next_number: Value, inputs: Value, depth: Value) -> None:
-    """Emit a visit of `node` by `visited_of_batch`, if `node` depends on a placeholder and was not visited yet.
+    """Emit a visit of `node` by `append_to_batch_key`, if `node` depends on a placeholder (`is_traced`) and was not visited yet. Return
+    None.
 
-    `next_number`, `inputs` and `depth` are the further arguments of `visited_of_batch`. The emitted function returns null or 0 if the visit
-    fails.
+    `next_number`, `inputs` and `depth` are the further arguments of `append_to_batch_key`. The emitted function returns null or 0 if the
+    visit fails.
     """
     is_new = f.and_then(f.call("is_traced", I1, [node]), lambda: ~is_visited(f, node))
-    f.emit_if(is_new, lambda: f.require(f.call("visited_of_batch", I1, [node, next_number, inputs, depth])))
+    f.emit_if(is_new, lambda: f.require(f.call("append_to_batch_key", I1, [node, next_number, inputs, depth])))
 
 
 def _depends_on_placeholder(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether `x` was visited in this walk, and is a placeholder or depends on one."""
+    """Emit a test whether `x`, a node or a scalar, was visited in this walk, and is a placeholder or depends on one. Return the result, an
+    `i1`.
+    """
     return f.and_then(is_visited(f, x), lambda: load_node_number(f, x) >= 0)
 
 
 def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
-    """Emit `visited_of_batch(node, next_number, inputs, depth)`: append a traced node to the key of the batch, after the nodes that it
+    """Emit `append_to_batch_key(node, next_number, inputs, depth)`: append a traced node to the key of the batch, after the nodes that it
     reads, and give it a number. Return true.
 
     A node independent of the placeholders of the batch is only marked (`INDEPENDENT_NODE_NUMBER`). `next_number` is the address of the
-    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. The function returns false
-    if the recipe of a node does not determine its value, or if `depth` is too large.
+    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. Return false, so that no
+    key is made, if the recipe of a node does not determine its value, or if `depth` is `MAX_WALK_DEPTH`.
     """
     node, next_number, inputs, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -106,10 +109,11 @@ def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
 
 
 def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
-    """Emit the append of the number of `source`, a node or a scalar, to the key.
+    """Emit the append of the number of `source`, a node or a scalar that a node of the batch reads, to the key. Return None.
 
     A source independent of the placeholders is appended to the list `inputs` when first read, and numbered -1, -2, and so on. Then the key
-    first gets the serial number of the recipe of data in memory for the source, or 0 for a scalar.
+    first gets the serial number of the recipe of data in memory for the source, or 0 for a scalar. The emitted function returns null or 0
+    if memory runs out.
     """
     was_visited = is_visited(f, source)
 
@@ -122,7 +126,7 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
             return [load_recipe_number(f, f.first_non_null(f.get_slot(recipe, "Recipe._data_recipe"), recipe))]
 
         append_to_table(f, "key", KEY_WORD_COUNT, f.choose(f.is_instance(source, "Node"), load_number, lambda: [f.i64(0)])[0])
-        f.emit_if(was_visited, lambda: f.call("slot_of", POINTER, [source]).at(2, I64).store(number))
+        f.emit_if(was_visited, lambda: f.call("find_slot", POINTER, [source]).at(2, I64).store(number))
         f.emit_if(~was_visited, lambda: mark_visited(f, source, number))
 
     f.emit_if(f.or_else(~was_visited, lambda: load_node_number(f, source).equals(INDEPENDENT_NODE_NUMBER)), append_input)
@@ -130,8 +134,8 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `outline_of_batch(args)`: return the key of a batch, a new bytes object; null to decline. The key tells how the roots depend on
-    the placeholders.
+    """Emit `build_batch_key(args)`: return the key of a batch, a new bytes object; null to decline. Equal keys mean that the roots depend
+    on the placeholders and inputs in the same way.
 
     `args` is the address of three lists: `roots`, `placeholders` and `inputs`. The nodes and scalars read besides the placeholders are
     appended to `inputs`. After null, `inputs` may have grown.

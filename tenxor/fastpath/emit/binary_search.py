@@ -31,16 +31,17 @@ _HEIGHT_PARAMETERS = [("heights", POINTER), ("beside", I64), ("has_left", I64), 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation.
+    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation. `objects` gives the addresses of Python
+    objects.
 
     For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
-    dtype, `numbers_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `search`, `digitize` and
-    `interpolate_any` each run a bytecode program of `fastpath/direct_call_programs.py`. `objects` gives the addresses of Python objects.
+    dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,
+    `digitize` and `run_interpolation` each run a bytecode program of `fastpath/direct_call_programs.py`.
     """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for dtype in SEARCHABLE_DTYPES:
         if dtype.is_float:
-            _emit_count_non_nan(FunctionBuilder(module, objects, f"numbers_{dtype}", _SEARCH_PARAMETERS[:3], I64), dtype)
+            _emit_count_non_nan(FunctionBuilder(module, objects, f"count_non_nan_{dtype}", _SEARCH_PARAMETERS[:3], I64), dtype)
         for right in (False, True):
             _emit_linear_search(
                 FunctionBuilder(module, objects, _get_search_name("few", dtype, right), _SEARCH_PARAMETERS, I1), dtype, right
@@ -67,16 +68,18 @@ def _get_search_name(length_class: str, dtype: DType, right: bool) -> str:
 
 
 def _get_comparison_type(dtype: DType) -> tuple[Type, str]:
-    """Return the LLVM type of a dtype, and the first letter of the LLVM predicates that compare it: "o" (ordered float), "s" or "u"."""
+    """Return the LLVM type of `dtype`, and the first letter of the LLVM predicates that compare it: "o" (ordered float), "s" (signed) or
+    "u" (unsigned), as in "olt".
+    """
     return LLVM_TYPE_BY_DTYPE[dtype.name], {"float": "o", "int": "s", "uint": "u"}[dtype.kind]
 
 
 def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `search_DTYPE(sorted, size, sorted_stride, wanted, count, value_stride, to, right)`: write the insertion position in a sorted
-    array of each of `count` wanted values to `to`, as `searchsorted` does; return 1.
+    array of each of `count` wanted values to `to`, as `searchsorted` does; return 1. DTYPE is `dtype`.
 
-    `sorted_stride` and `value_stride` are the strides of the two arrays in bytes. `size` is at least 1, and `to` is an array of int64. NaN
-    sorts last. If `right` is not 0, a position is after equal elements, otherwise before them.
+    `sorted` and `wanted` are the addresses of the two arrays, `sorted_stride` and `value_stride` their strides in bytes. `size` is at least
+    1, and `to` is an array of int64. NaN sorts last. If `right` is not 0, a position is after equal elements, otherwise before them.
     """
     *arguments, right = f.arguments
     ordered, size, sorted_stride, _, _, value_stride, _ = arguments
@@ -172,15 +175,15 @@ def _emit_binary_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
 
 
 def _count_non_nan(f: FunctionBuilder, dtype: DType) -> Value:
-    """Emit a call for the number of elements that are not NaN in a sorted array. The first three arguments of the function being emitted
-    give the array.
+    """Emit a call of `count_non_nan_DTYPE` for the number of elements that are not NaN in a sorted array of the float dtype `dtype`. Return
+    the number, an `i64`. The first three arguments of the function being emitted give the array.
     """
-    return f.call(f"numbers_{dtype}", I64, f.arguments[:3])
+    return f.call(f"count_non_nan_{dtype}", I64, f.arguments[:3])
 
 
 def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `numbers_DTYPE(sorted, size, stride)`: return how many of `size` sorted floats, at least 1 and `stride` bytes apart, are not
-    NaN.
+    """Emit `count_non_nan_DTYPE(sorted, size, stride)`: return how many of the `size` >= 1 ascending floats at the address `sorted`,
+    `stride` bytes apart, are not NaN. DTYPE is `dtype`.
 
     NaN sorts last.
     """
@@ -199,9 +202,10 @@ def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `ascends_DTYPE(sorted, size, stride)`: return whether `size` elements, `stride` bytes apart, ascend, without NaN.
+    """Emit `ascends_DTYPE(sorted, size, stride)`: return whether the `size` >= 1 elements at the address `sorted`, `stride` bytes apart,
+    ascend, without NaN.
 
-    Equal neighbours are allowed.
+    Equal neighbours are allowed. DTYPE is `dtype`.
     """
     ordered, size, stride = f.arguments
     kind, letter = _get_comparison_type(dtype)
@@ -231,11 +235,11 @@ def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_run_search(f: FunctionBuilder) -> None:
-    """Emit `search(program, nodes, starts, results)`: run the program of a `searchsorted`, for the dtype that the program names. Return
-    true, or false on a failure.
+    """Emit `run_search(program, nodes, starts, results)`: run the program of a `searchsorted`, and write the positions into the only
+    result. Return true; false only for an unknown dtype number in the program.
 
     `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
-    offsets, and `results` the tuple with the tensor for the positions.
+    offsets, and `results` the tuple with the tensor for the positions, an int64 tensor in memory.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -246,10 +250,10 @@ def _emit_run_search(f: FunctionBuilder) -> None:
 
 
 def _emit_digitize(f: FunctionBuilder) -> None:
-    """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions. Return
-    true, or false for unsorted edges.
+    """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions, as
+    NumPy's `digitize`. Return true, or false, to decline, if the edges neither ascend nor descend or hold NaN.
 
-    The arguments are those of `search`. Descending edges are searched from the end.
+    The arguments are those of `run_search`. Descending edges are searched from the end.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -327,10 +331,10 @@ def _emit_interpolate(f: FunctionBuilder) -> None:
 
 
 def _emit_run_interpolation(f: FunctionBuilder) -> None:
-    """Emit `interpolate_any(program, nodes, starts, results)`: run an interpolation program, and write the heights into the only result.
-    Return true, or false on a failure.
+    """Emit `run_interpolation(program, nodes, starts, results)`: run an interpolation program, and write the heights into the only result.
+    Return true, or false to decline.
 
-    The arguments are those of `search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
+    The arguments are those of `run_search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
     values also give false: checking the order of the points would take too long.
     """
     program, _, _, results = f.arguments
@@ -348,10 +352,10 @@ def _emit_run_interpolation(f: FunctionBuilder) -> None:
 
 
 def _load_float64_operand(f: FunctionBuilder, first_byte: int, memory: Value) -> list[Value]:
-    """Emit the address, length and stride in bytes of a float64 operand. Return the three values.
+    """Emit the address, length and stride in bytes of a float64 operand. Return the three values, in a list.
 
-    Byte `first_byte` of the program, the first argument of the function being emitted, begins the description of the operand. A float32
-    operand is first converted into `memory`, a bytes object.
+    The description of the operand begins at byte `first_byte` of the program, the first argument of the function being emitted. A float32
+    operand is first converted into `memory`, a bytes object with room for it; then the stride is 8.
     """
     program, *_ = f.arguments
     start, count, step = load_operand_extent(f, (first_byte,))

@@ -22,7 +22,9 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for `bincount` and `unique`: the entry `made_found`, and loops for each dtype."""
+    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype. `objects` is the
+    table of the objects that the code refers to.
+    """
     for dtype in COUNTABLE_DTYPES:
         integer_parameters = [("start", POINTER), ("count", I64), ("apart", I64)]
         _emit_find_range(FunctionBuilder(module, objects, f"range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)
@@ -42,16 +44,16 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         _emit_count_runs(FunctionBuilder(module, objects, f"runs_{bits}", [*run_parameters[:2], ("count", I64)], I64), bits)
         _emit_put_runs(FunctionBuilder(module, objects, f"put_runs_{bits}", [*run_parameters, ("count", I64)], I1), bits)
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "tables")]
-    _emit_new_vector(FunctionBuilder(module, objects, "of_size", [("table", POINTER), ("size", I64)]))
+    _emit_new_vector(FunctionBuilder(module, objects, "new_vector", [("table", POINTER), ("size", I64)]))
     _emit_bincount(FunctionBuilder(module, objects, "bincount", program_parameters))
     _emit_unique(FunctionBuilder(module, objects, "unique", program_parameters))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
-    _emit_replay_counted(FunctionBuilder(module, objects, "made_found", arguments))
+    _emit_replay_counted(FunctionBuilder(module, objects, "replay_counted", arguments))
 
 
 def _emit_replay_counted(f: FunctionBuilder) -> None:
-    """Emit `made_found(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as a
-    new reference; null to decline.
+    """Emit `replay_counted(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as
+    a new reference; null to decline.
 
     `template` is the recorded template (`DirectCallTemplate`). `args` is the address of the `argument_count` arguments after `x`; `tensors`
     counts the tensors with `x`.
@@ -73,7 +75,8 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
 
 
 def _emit_new_vector(f: FunctionBuilder) -> None:
-    """Emit `of_size(table, size)`: return a new, uninitialized 1-d tensor of `size` elements; null on a failure.
+    """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements, a new reference; null if memory is short
+    or `table` raises an error.
 
     `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor.
     """
@@ -96,7 +99,7 @@ def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> V
     """
     vectors = f.require_new(f.call("PyTuple_New", POINTER, [f.i64(len(sizes))]))
     for k, size in enumerate(sizes):
-        vector = f.require_new(f.call("of_size", POINTER, [f.tuple_item(tables, k), size]))
+        vector = f.require_new(f.call("new_vector", POINTER, [f.tuple_item(tables, k), size]))
         f.address_at(vectors, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(vector)
         f.transfer_held(vector)
     return vectors
@@ -106,7 +109,7 @@ def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> V
 
 
 def _load_integer(f: FunctionBuilder, dtype: DType, address: Value) -> Value:
-    """Emit the load of an integer of `dtype` at `address`, extended to 64 bits."""
+    """Emit the load of an integer of `dtype` at `address`, extended to 64 bits. Return the integer."""
     kind = int_type(dtype.bits)
     integer = address.load(kind)
     return integer if kind is I64 else integer.cast("sext" if dtype.kind == "int" else "zext", I64)
@@ -211,8 +214,9 @@ def _emit_bincount(f: FunctionBuilder) -> None:
     """Emit `bincount(program, nodes, starts, tables)`: return a new tuple with one tensor, the counts of the integers or the sums of their
     weights.
 
-    `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets, and `tables` is
-    described at `_new_vectors`. Return null for negative integers, and for results beyond small memory.
+    `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
+    offsets, and `tables` is described at `_new_vectors`. Return null, to decline, for negative integers, for a result of more than
+    `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
     """
     program, _, _, tables = f.arguments
     number, min_size, has_weights = (f.load_word(program, 8 * k) for k in range(1, 4))
@@ -380,7 +384,8 @@ def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
 
 
 def _emit_unique(f: FunctionBuilder) -> None:
-    """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors, or null if an element is NaN or a negative zero.
+    """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors; null, to decline, if an element is NaN or a negative
+    zero, if sorting fails, or if memory runs out.
 
     The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in this order. The arguments are those
     of `bincount`. A C function of NumPy sorts a copy of the elements, or a permutation of it if positions are wanted.
@@ -393,12 +398,12 @@ def _emit_unique(f: FunctionBuilder) -> None:
     memory = f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [f.null(), byte_count]))
     start = f.address_at(memory, BYTES_CONTENT_OFFSET)
     f.call(
-        "copy_box",
+        "copy_region",
         I1,
         [get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)), start, box],
     )
     for k, kind in enumerate((DOUBLE, FLOAT)):
-        f.emit_if(nan_check.equals(k + 1), lambda kind=kind: f.decline_if(f.call(f"is_odd_{kind.text}", I1, [start, n])))  # type: ignore[misc]
+        f.emit_if(nan_check.equals(k + 1), lambda kind=kind: f.decline_if(f.call(f"has_irregular_{kind.text}", I1, [start, n])))  # type: ignore[misc]
     data_end = start.at(n * item_bytes, I8)
     misalignment = data_end.cast("ptrtoint", I64) & 7
     permutation = f.select_value(needs_permutation, data_end.at((f.i64(8) - misalignment) & 7, I8), f.null())

@@ -27,23 +27,25 @@ BYTES_IN_USE_OFFSET, PEAK_BYTES_OFFSET, POOLED_BYTES_OFFSET, ALLOWED_BYTES_OFFSE
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to allocate, lend and free small blocks of memory.
 
-    The functions emitted include `lend`, `new_block`, `block_dies`, `release_blocks` and `block_shows`.
+    The functions emitted include `allocate_block`, `new_block`, `dealloc_block`, `release_blocks` and `get_block_buffer`.
     """
     module.define_global("free", f"internal global [{SIZE_CLASS_COUNT} x ptr] zeroinitializer")
     module.define_global("shade", "internal global i64 0")
     module.define_global("counts", f"global [{BLOCK_COUNTER_WORDS} x i64] zeroinitializer")
-    _emit_allocate_block(FunctionBuilder(module, objects, "lend", [("nbytes", I64)]))
+    _emit_allocate_block(FunctionBuilder(module, objects, "allocate_block", [("nbytes", I64)]))
     _emit_new_block(FunctionBuilder(module, objects, "new_block", [("units", I64)]))
-    _emit_block_dealloc(FunctionBuilder(module, objects, "block_dies", [("block", POINTER)], VOID, is_exported=True))
+    _emit_block_dealloc(FunctionBuilder(module, objects, "dealloc_block", [("block", POINTER)], VOID, is_exported=True))
     _emit_release_blocks(FunctionBuilder(module, objects, "release_blocks", [], VOID, is_exported=True))
     _emit_block_get_buffer(
-        FunctionBuilder(module, objects, "block_shows", [("block", POINTER), ("view", POINTER), ("flags", I32)], I32, is_exported=True)
+        FunctionBuilder(module, objects, "get_block_buffer", [("block", POINTER), ("view", POINTER), ("flags", I32)], I32, is_exported=True)
     )
 
 
 def _emit_allocate_block(f: FunctionBuilder) -> None:
-    """Emit `lend(nbytes)`: return a block with at least `nbytes` bytes of data, a new reference; null beyond the allowed bytes or if memory
-    runs out.
+    """Emit `allocate_block(nbytes)`: return a block object with at least `nbytes` bytes of data, a new reference; null beyond the allowed
+    bytes, without an error, or if memory runs out.
+
+    The block comes from the free list of its size, or is newly allocated.
     """
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT_BYTES - 1)).logical_shift_right(6)
@@ -71,7 +73,8 @@ def _emit_allocate_block(f: FunctionBuilder) -> None:
 
 
 def _round_up_units(f: FunctionBuilder, units: Value) -> Value:
-    """Emit the rounding up of a size, `units` times `UNIT_BYTES` bytes. Return the number of units.
+    """Emit the rounding up of a size, `units` times `UNIT_BYTES` bytes, to a size for which there is a free list. Return the number of
+    units. Sizes up to `MAX_EXACT_UNITS` units stay.
 
     With fewer sizes, a block still in a processor cache is reused for slightly larger or smaller requests.
     """
@@ -105,7 +108,7 @@ def _emit_new_block(f: FunctionBuilder) -> None:
 
 
 def _emit_block_dealloc(f: FunctionBuilder) -> None:
-    """Emit `block_dies(block)`, the deallocator of a block: put the block into the free list of its size. If more than `MAX_FREE_BYTES`
+    """Emit `dealloc_block(block)`, the deallocator of a block: put the block into the free list of its size. If more than `MAX_FREE_BYTES`
     bytes would be kept, all free blocks are released first, as other sizes are needed now.
     """
     (block,) = f.arguments
@@ -121,7 +124,8 @@ def _emit_block_dealloc(f: FunctionBuilder) -> None:
 
 
 def _emit_block_get_buffer(f: FunctionBuilder) -> None:
-    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an error.
+    """Emit `get_block_buffer(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an
+    error.
 
     The view is writable, and keeps the block alive. `flags` are those of `PyObject_GetBuffer`.
     """
@@ -138,7 +142,9 @@ def _emit_release_blocks(f: FunctionBuilder) -> None:
 
 
 def _release_size_class(f: FunctionBuilder, units: Value) -> None:
-    """Emit the return of the free blocks of a single size, `units` times `UNIT_BYTES` bytes, to the system."""
+    """Emit the return of the free blocks of a single size, `units` times `UNIT_BYTES` bytes, to the system. The counters are
+    not changed.
+    """
     next_block = f.local(POINTER, _get_free_list_head(f, units).load(POINTER))
     _get_free_list_head(f, units).store(f.null())
 
@@ -157,15 +163,19 @@ def _free_memory(f: FunctionBuilder, block: Value) -> None:
 
 
 def get_counter_address(f: FunctionBuilder, counter_offset: int) -> Value:
-    """Return the address of the counter at byte `counter_offset` of `@counts` (`BYTES_IN_USE_OFFSET` to `ALLOWED_BYTES_OFFSET`)."""
+    """Emit the address of the counter at byte `counter_offset` of `@counts` (`BYTES_IN_USE_OFFSET` to `ALLOWED_BYTES_OFFSET`), a 64-bit
+    integer. Return the address.
+    """
     return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {counter_offset}")
 
 
 def get_data_address(f: FunctionBuilder, block: Value) -> Value:
-    """Return the address of the data of the block object `block`."""
+    """Emit the address of the data of the block object `block`. Return the address."""
     return f.address_at(block, BLOCK_DATA_OFFSET)
 
 
 def _get_free_list_head(f: FunctionBuilder, units: Value) -> Value:
-    """Return the address of the pointer to the first free block of `units` times `UNIT_BYTES` bytes, null for an empty list."""
+    """Emit the address of the pointer to the first free block of `units` times `UNIT_BYTES` bytes. Return the address. The pointer is null
+    for an empty list.
+    """
     return f.define(POINTER, f"getelementptr ptr, ptr @free, i64 {units.text}")

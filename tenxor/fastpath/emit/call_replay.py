@@ -1,6 +1,5 @@
 """Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its
-template.
-"""
+template."""
 
 from __future__ import annotations
 
@@ -27,60 +26,59 @@ MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the k
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls.
 
-    The functions emitted include `call_again`, `called`, `keyword_call`, `made_for`, `made_of`, `hosted`, `key_of`, `in_steps` and
-    `view_as`.
-    """
+    The functions emitted include `replay_call`, `replay_method`, `replay_keyword_call`, `find_call_template`, `apply_template`,
+    `call_numpy`, `build_key`, `replay_steps` and `apply_view`."""
     _emit_replay_call(
-        FunctionBuilder(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "replay_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
-    _emit_is_integer_tuple(FunctionBuilder(module, objects, "is_of_integers", [("x", POINTER), ("depth", I64)], I1))
-    _emit_build_key(FunctionBuilder(module, objects, "key_of", [("x", POINTER)]))
+    _emit_is_integer_tuple(FunctionBuilder(module, objects, "is_integer_tuple", [("x", POINTER), ("depth", I64)], I1))
+    _emit_build_key(FunctionBuilder(module, objects, "build_key", [("x", POINTER)]))
     call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
-    _emit_find_call_template(FunctionBuilder(module, objects, "made_for", call_parameters))
-    _emit_replay_method(FunctionBuilder(module, objects, "called", call_parameters))
+    _emit_find_call_template(FunctionBuilder(module, objects, "find_call_template", call_parameters))
+    _emit_replay_method(FunctionBuilder(module, objects, "replay_method", call_parameters))
     named_call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER)]
-    _emit_replay_keyword_call(FunctionBuilder(module, objects, "keyword_call", named_call_parameters))
-    _emit_apply_view(FunctionBuilder(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
+    _emit_replay_keyword_call(FunctionBuilder(module, objects, "replay_keyword_call", named_call_parameters))
+    _emit_apply_view(FunctionBuilder(module, objects, "apply_view", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
-    _emit_share_copy(FunctionBuilder(module, objects, "copied", [("x", POINTER)]))
-    _emit_replay_steps(FunctionBuilder(module, objects, "in_steps", [("made", POINTER), ("operands", POINTER)]))
-    _emit_apply_template(FunctionBuilder(module, objects, "made_of", arguments))
-    _emit_call_numpy(FunctionBuilder(module, objects, "hosted", arguments))
-    _emit_tensor_from_array(FunctionBuilder(module, objects, "of_array", [("array", POINTER), ("made", POINTER)]))
-    _emit_replay_step(FunctionBuilder(module, objects, "step", [(name, POINTER) for name in ("recipe", "reads", "operands", "before")]))
+    _emit_share_copy(FunctionBuilder(module, objects, "share_copy", [("x", POINTER)]))
+    _emit_replay_steps(FunctionBuilder(module, objects, "replay_steps", [("made", POINTER), ("operands", POINTER)]))
+    _emit_apply_template(FunctionBuilder(module, objects, "apply_template", arguments))
+    _emit_call_numpy(FunctionBuilder(module, objects, "call_numpy", arguments))
+    _emit_tensor_from_array(FunctionBuilder(module, objects, "tensor_from_array", [("array", POINTER), ("made", POINTER)]))
+    _emit_replay_step(
+        FunctionBuilder(module, objects, "replay_step", [(name, POINTER) for name in ("recipe", "reads", "operands", "before")])
+    )
 
 
 def _emit_replay_call(f: FunctionBuilder) -> None:
-    """Emit `call_again(name, args, named)`, called from Python: return the result of a recorded call of a function, or None to decline.
+    """Emit `replay_call(name, args, named)`, called from Python: return the result of a recorded call of a function, or None to decline.
     `name` is the name under which the call is recorded, `args` the tuple of positional arguments (a tensor first), and `named` the
-    dictionary of keyword arguments.
-    """
+    dictionary of keyword arguments."""
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def call(further_args: Value, count: Value, size: Value) -> Value:
         call_arguments = [f.tuple_item(args, 0), further_args, count]
-        call_positional = lambda: [f.call("called", POINTER, [*call_arguments, f.null(), name])]
-        return f.choose(size.equals(0), call_positional, lambda: [f.call("keyword_call", POINTER, [*call_arguments, size, name])])[0]
+        call_positional = lambda: [f.call("replay_method", POINTER, [*call_arguments, f.null(), name])]
+        return f.choose(size.equals(0), call_positional, lambda: [f.call("replay_keyword_call", POINTER, [*call_arguments, size, name])])[0]
 
     f.return_or_none(spread_arguments(f, args, named, call))
 
 
 def _emit_replay_keyword_call(f: FunctionBuilder) -> None:
-    """Emit `keyword_call(x, args, count, keyword_count, name)`: replay a recorded call of the method `name` of `x`, with keyword
+    """Emit `replay_keyword_call(x, args, count, keyword_count, name)`: replay a recorded call of the method `name` of `x`, with keyword
     arguments.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. Return the result as a
-    new reference, or null to decline.
-    """
+    new reference, or null to decline."""
     x, args, count, keyword_count, name = f.arguments
-    return_keyword_call(f, args, count, keyword_count, lambda names: f.call("called", POINTER, [x, args, count, names, name]))
+    return_keyword_call(f, args, count, keyword_count, lambda names: f.call("replay_method", POINTER, [x, args, count, names, name]))
 
 
 def return_keyword_call(f: FunctionBuilder, args: Value, count: Value, keyword_count: Value, emit_call: Callable[[Value], Value]) -> None:
-    """Emit the return of the reference emitted by `emit_call(names)`; `names` is the tuple of keywords. On null, null is returned.
+    """Emit the return of the reference emitted by `emit_call(names)`, where `names` is the tuple of keywords; null is returned too. The
+    code of the function being emitted ends here.
 
-    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
-    """
+    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords."""
     names = f.build_tuple(keyword_count, lambda k: f.incref(args.at(count + keyword_count + k, POINTER).load(POINTER)))
     result = f.require_new(emit_call(names))
     f.release_held(names)
@@ -92,11 +90,11 @@ def spread_arguments(
     f: FunctionBuilder, args: Value, keywords: Value, emit_call: Callable[[Value, Value, Value], Value], first_item: int = 1
 ) -> Value:
     """Emit the code of `emit_call(arguments, count, keyword_count)` for the tuple `args` from item `first_item` on, and the dictionary
-    `keywords`. Return the result.
+    `keywords`. Return the result of that code, a pointer.
 
-    `arguments` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. The result is null
-    for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
-    """
+    `arguments` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. The result is null,
+    without a call, for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The tuple and the dictionary own the
+    arguments."""
     positional, count = f.address_at(args, TUPLE_ITEMS_OFFSET + 8 * first_item), f.load_word(args, SIZE_OFFSET) - first_item
     size = f.call("PyDict_Size", I64, [keywords])
 
@@ -120,9 +118,11 @@ def spread_arguments(
 
 
 def _emit_build_key(f: FunctionBuilder) -> None:
-    """Emit `key_of(x)`: return the key of an argument in cache tables, as `recorder.build_key` does, a new reference; null for types
+    """Emit `build_key(x)`: return the key of an argument in cache tables, as `recorder.build_key` does, a new reference; null for types
     without a key.
-    """
+
+    The key of a tensor is its spec, of a float its 8 bytes, of a bool one of two markers, and of a `NamedDefault` its class. None, a
+    string, a type, a dtype, an integer, and a tuple of integers are their own keys."""
     (x,) = f.arguments
     kind = f.type_of(x)
     f.return_if(f.is_instance(x, "Tensor"), lambda: f.incref(load_computed_slot(f, x, "spec")))
@@ -137,14 +137,13 @@ def _emit_build_key(f: FunctionBuilder) -> None:
         f.return_if(f.is_object(kind, name), lambda: f.incref(x))
     f.return_if(f.is_object(kind, "NamedDefault"), lambda: f.incref(kind))
     f.require(f.is_object(kind, "tuple"))
-    f.require(f.call("is_of_integers", I1, [x, f.i64(0)]))
+    f.require(f.call("is_integer_tuple", I1, [x, f.i64(0)]))
     f.emit_return(f.incref(x))
 
 
 def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
-    """Emit `is_of_integers(x, depth)`: return whether a tuple holds only integers and tuples of them, nested less than `MAX_TUPLE_DEPTH`
-    deep. `depth` is the number of tuples around `x`.
-    """
+    """Emit `is_integer_tuple(x, depth)`: return whether a tuple holds only integers and tuples of them, nested less than `MAX_TUPLE_DEPTH`
+    deep. `depth` is the number of tuples around `x`."""
     x, depth = f.arguments
     f.require(depth < MAX_TUPLE_DEPTH)
 
@@ -152,24 +151,25 @@ def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
         item = f.tuple_item(x, k)
         is_tuple = f.is_instance(item, "tuple")
         f.require(f.or_else(f.is_instance(item, "int"), lambda: is_tuple))
-        f.emit_if(is_tuple, lambda: f.require(f.call("is_of_integers", I1, [item, depth + 1])))
+        f.emit_if(is_tuple, lambda: f.require(f.call("is_integer_tuple", I1, [item, depth + 1])))
 
     f.for_range(f.load_word(x, SIZE_OFFSET), check_item)
     f.emit_return(f.constant(I1, True))
 
 
 def count_arguments(f: FunctionBuilder, count: Value, names: Value) -> Value:
-    """Emit the number of arguments of a call: `count` positional ones, and one for each keyword in the tuple `names`, or null."""
+    """Emit the number of arguments of a call: `count` positional ones, and one for each keyword in the tuple `names`, which is null without
+    keywords. Return the number, an `i64`."""
     return count + f.choose(f.is_null(names), lambda: [f.i64(0)], lambda: [f.load_word(names, SIZE_OFFSET)])[0]
 
 
 def _emit_find_call_template(f: FunctionBuilder) -> None:
-    """Emit `made_for(x, args, count, names, name)`: return the template (`ResultTemplate`) of a call of the method `name` of `x`, a new
-    reference. `args` is the address of `count` positional arguments, then the values for the keywords in the tuple `names`, or null.
+    """Emit `find_call_template(x, args, count, names, name)`: return the template (`ResultTemplate`) of a call of the method `name` of `x`,
+    a new reference; null to decline. `args` is the address of `count` positional arguments, then the values for the keywords in the tuple
+    `names`, or null.
 
-    The function looks for equal arguments, then for any value of the only number among them, then for a size-generic template. Return null
-    without a template, or if the call is recorded as impossible to replay.
-    """
+    The function looks for equal arguments, then for any value of the only number among them, then for a size-generic template. It declines
+    if there is none, if an argument has no key (`build_key`), or if the call is recorded as impossible to replay."""
     x, args, count, names, name = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -179,7 +179,7 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
     key = f.require_new(f.call("PyTuple_New", POINTER, [size + f.select_value(tape_mask.equals(0), f.i64(0), f.i64(2))]))
 
     def store_item_key(k: Value) -> None:
-        item_key = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
+        item_key = f.call("build_key", POINTER, [args.at(k, POINTER).load(POINTER)])
         f.decline_if(f.is_null(item_key))
         f.address_at(key, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(item_key)
 
@@ -213,24 +213,22 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
 def _instantiate_for_call(
     f: FunctionBuilder, cache_entry: Sequence[Value], x: Value, args: Value, argument_count: Value, names: Value, tape_mask: Value
 ) -> Value:
-    """Emit a call of `made_by_rule`: make the template of a call by a size-generic template, and record it at `cache_entry`. Return the
-    template, borrowed, or null.
+    """Emit a call of `instantiate_call`: make the template of a call by a size-generic template, and record it at `cache_entry`. Return the
+    template, borrowed, or null if no size-generic template fits.
 
-    `cache_entry` is the spec, the slot, the name and the key for `made_by_rule`. The call has `x` and `argument_count` arguments at `args`,
-    the last by the keywords `names`, or null; arguments with a bit in `tape_mask` are on the tape.
-    """
+    `cache_entry` is the spec, the slot, the name and the key for `instantiate_call`. The call has `x` and `argument_count` arguments at
+    `args`, the last by the keywords `names`, or null; arguments with a bit in `tape_mask` are on the tape."""
     all_arguments = f.local(array(POINTER, MAX_KEYWORD_CALL_ARGUMENTS + 1))
     f.require(argument_count <= MAX_KEYWORD_CALL_ARGUMENTS)
     all_arguments.store(x)
     f.for_range(argument_count, lambda k: all_arguments.at(k + 1, POINTER).store(args.at(k, POINTER).load(POINTER)))
-    return f.call("made_by_rule", POINTER, [*cache_entry, all_arguments, argument_count + 1, names, tape_mask])
+    return f.call("instantiate_call", POINTER, [*cache_entry, all_arguments, argument_count + 1, names, tape_mask])
 
 
 def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, args: Value, argument_count: Value) -> Value:
     """Emit the lookup of a template recorded for any value of the only number among the `argument_count` arguments at `args`. Return the
     template, borrowed, or null on a miss. In the dictionary `entries`, the template has the key `key` of the call, with the type of the
-    number in place of the number.
-    """
+    number in place of the number."""
     count, number_position = f.local(I64, f.i64(0)), f.local(I64)
 
     def count_number(k: Value) -> None:
@@ -259,8 +257,7 @@ def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, ar
 
 def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
     """Emit a bit mask of the tensors with a tape node (`TapeNode`): bit 0 for `x`, bit k + 1 for argument k of the `argument_count` ones at
-    `args`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more.
-    """
+    `args`. Return the mask, an `i64`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more."""
     f.require(argument_count < MAX_SOURCES)
     tape_mask = f.local(I64, f.i64(0))
 
@@ -279,11 +276,10 @@ def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: 
 
 
 def _emit_replay_method(f: FunctionBuilder) -> None:
-    """Emit `called(x, args, count, names, name)`: return the result of a recorded call of the method `name` of `x`, as a new reference;
-    null to decline. The arguments are those of `made_for`.
-    """
+    """Emit `replay_method(x, args, count, names, name)`: return the result of a recorded call of the method `name` of `x`, as a new
+    reference; null to decline. The arguments are those of `find_call_template`."""
     x, args, count, names, _ = f.arguments
-    template = f.require_new(f.call("made_for", POINTER, f.arguments))
+    template = f.require_new(f.call("find_call_template", POINTER, f.arguments))
     argument_count, tensors = count_arguments(f, count, names), f.local(I64, f.i64(1))
 
     def count_tensor(k: Value) -> None:
@@ -292,7 +288,8 @@ def _emit_replay_method(f: FunctionBuilder) -> None:
     f.for_range(argument_count, count_tensor)
     call_arguments = [x, args, argument_count, tensors.load(I64)]
     run_program, call_numpy, replay_counted, build_pending = (
-        partial(f.call, name, POINTER, [*call_arguments, template]) for name in ("made_in_place", "hosted", "made_found", "made_of")
+        partial(f.call, name, POINTER, [*call_arguments, template])
+        for name in ("run_program", "call_numpy", "replay_counted", "apply_template")
     )
 
     def run_bytecode() -> list[Value]:
@@ -313,9 +310,8 @@ def _emit_replay_method(f: FunctionBuilder) -> None:
 
 
 def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> None:
-    """Emit the code of `read(tensor)` for the tensor `x`, and for each tensor among the `argument_count` arguments at `args`. The first
-    three arguments of the function being emitted are `x`, `args` and `argument_count`.
-    """
+    """Emit the code of `read(tensor)` for the tensor `x`, and for each tensor among the `argument_count` arguments at `args`. Return None.
+    The first three arguments of the function being emitted are `x`, `args` and `argument_count`."""
     x, args, argument_count, *_ = f.arguments
 
     def read_if(k: Value) -> None:
@@ -327,11 +323,13 @@ def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> Non
 
 
 def _emit_apply_template(f: FunctionBuilder) -> None:
-    """Emit `made_of(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, by `template`, as a new
-    reference; null to decline. `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
-    """
+    """Emit `apply_template(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, by `template`, as a
+    new reference; null to decline. `args` is the address of the `argument_count` further arguments; `tensors` is the number of tensors
+    among these and `x`.
+
+    A `StepsTemplate` gives a pending result; other templates give a view (`apply_view`)."""
     x, _, _, tensors, template = f.arguments
-    f.return_if(~f.has_type(template, "StepsTemplate"), lambda: f.call("view_as", POINTER, [x, template]))
+    f.return_if(~f.has_type(template, "StepsTemplate"), lambda: f.call("apply_view", POINTER, [x, template]))
     f.return_if(tensors.equals(1), lambda: _apply_to_one_tensor(f, x, template))
     operands = f.require_new(f.call("PyTuple_New", POINTER, [tensors * 2]))
     filled = f.local(I64, f.i64(0))
@@ -345,14 +343,15 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
         filled.store(filled.load(I64) + 2)
 
     _for_each_tensor(f, read)
-    result = f.require_new(f.call("in_steps", POINTER, [template, f.address_at(operands, TUPLE_ITEMS_OFFSET)]))
+    result = f.require_new(f.call("replay_steps", POINTER, [template, f.address_at(operands, TUPLE_ITEMS_OFFSET)]))
     f.release_held(operands)
     f.transfer_held(result)
     f.emit_return(result)
 
 
 def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
-    """Emit the node that a tensor reads, new for a known scalar, and the offset. Both are held."""
+    """Emit the node that the tensor `x` reads, new for a known scalar, and the offset, a Python integer, in elements. Return both, which
+    are held. The emitted function returns null or 0 where `read_operand` declines."""
 
     def read_node() -> list[Value]:
         _, node, is_node, offset = read_operand(f, x)
@@ -360,7 +359,7 @@ def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
         return [f.incref(node), f.incref(offset)]
 
     def new_node() -> list[Value]:
-        node = f.call("scalar_node", POINTER, [x])
+        node = f.call("new_scalar_node", POINTER, [x])
         f.decline_if(f.is_null(node))
         return [node, f.incref(f.load_object("0"))]
 
@@ -369,26 +368,26 @@ def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value:
-    """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held.
+    """Emit the replay of the steps of the `StepsTemplate` `template` for a call with the single tensor `x`. Return the new tensor as a new
+    reference, not held.
 
-    The emitted function returns null or 0 if `read_operand` declines `x`, or if a step fails (with an error set if memory runs out).
-    """
+    The emitted function returns null or 0 if `read_operand` declines `x`, or if a step fails (with an error set if memory runs out)."""
     node, offset = _load_node(f, x)
     operands = f.local(array(POINTER, 2))
     operands.store(node)
     operands.at(1, POINTER).store(offset)
-    result = f.require_new(f.call("in_steps", POINTER, [template, operands]))
+    result = f.require_new(f.call("replay_steps", POINTER, [template, operands]))
     f.release_held(node, offset)
     f.transfer_held(result)
     return result
 
 
 def _emit_replay_steps(f: FunctionBuilder) -> None:
-    """Emit `in_steps(template, operands)`: make the nodes of the steps of a `StepsTemplate`, mostly one. Return a new tensor of the last
-    node, or null to decline.
+    """Emit `replay_steps(template, operands)`: make the nodes of the steps of the `StepsTemplate` `template`, mostly one. Return a new
+    tensor of the last node, or null if memory runs out.
 
-    `operands` is the address of pairs of a node and an offset, owned by the caller, or null without operands.
-    """
+    `operands` is the address of pairs of a node and an offset in elements, a Python integer, owned by the caller. It is null without
+    operands."""
     template, operands = f.arguments
     recipes, reads, initial_read_count = (
         f.get_slot(template, "StepsTemplate.step_recipes"),
@@ -398,13 +397,13 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
 
     def wrap_node(node: Value) -> Value:
         return f.call(
-            "given",
+            "new_user_tensor",
             POINTER,
             [node, f.incref(f.get_slot(template, "ResultTemplate.spec")), load_shared_read_count(f).differs(initial_read_count)],
         )
 
     def replay_step(k: int | Value, nodes: Value) -> Value:
-        return f.call("step", POINTER, [f.tuple_item(recipes, k), f.tuple_item(reads, k), operands, nodes])
+        return f.call("replay_step", POINTER, [f.tuple_item(recipes, k), f.tuple_item(reads, k), operands, nodes])
 
     def replay_single() -> Value:
         node = f.require_new(replay_step(0, f.null()))
@@ -426,10 +425,11 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
 
 
 def _emit_call_numpy(f: FunctionBuilder) -> None:
-    """Emit `hosted(x, args, argument_count, tensors, template)`: return the result of the NumPy function of a `NumpyCallTemplate`, called
-    with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The arguments
-    are those of `made_of`.
-    """
+    """Emit `call_numpy(x, args, argument_count, tensors, template)`: return the result of the NumPy function of a `NumpyCallTemplate`,
+    called with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The
+    arguments are those of `apply_template`.
+
+    Declined are tensors on the tape. An error in the function also gives null, with the error set."""
     *_, tensors, template = f.arguments
     arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.i64(0))
@@ -448,16 +448,16 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
     f.require(f.is_instance(results, "list"))
     result_tensors = f.build_tuple(
         f.load_word(element_templates, SIZE_OFFSET),
-        lambda k: f.call("of_array", POINTER, [f.list_item(results, k), f.tuple_item(element_templates, k)]),
+        lambda k: f.call("tensor_from_array", POINTER, [f.list_item(results, k), f.tuple_item(element_templates, k)]),
     )
     f.release_held(arrays, results)
     f.emit_return(pack_results(f, template, result_tensors))
 
 
 def _emit_tensor_from_array(f: FunctionBuilder) -> None:
-    """Emit `of_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of a template.
-    Return null if `array` is null, has another number of bytes, or is not C-contiguous and writable.
-    """
+    """Emit `tensor_from_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of
+    `template`, an `InMemoryTemplate`. Return null if `array` is null, has another number of bytes than the spec, or is not C-contiguous and
+    writable."""
     array, template = f.arguments
     f.decline_if(f.is_null(array))
     tensor = f.require_new(
@@ -472,17 +472,16 @@ def _emit_tensor_from_array(f: FunctionBuilder) -> None:
 
 def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], template: Value) -> Value:
     """Emit the results of a `TupleTemplate`, one for each of its element templates. Return a new reference to a tuple, or to the tuple type
-    of the template; null if its construction fails. The emitted function returns null if a result cannot be made.
+    of the template; null, with an error set, if its construction raises. The emitted function returns null if a result cannot be made.
 
-    `call_arguments` are the arguments of `made_of` before the template.
-    """
+    `call_arguments` are the arguments of `apply_template` before the template."""
     element_templates, result_constructor = (
         f.get_slot(template, "TupleTemplate.element_templates"),
         f.get_slot(template, "TupleTemplate.result_constructor"),
     )
     results = f.build_tuple(
         f.load_word(element_templates, SIZE_OFFSET),
-        lambda k: f.call("made_of", POINTER, [*call_arguments, f.tuple_item(element_templates, k)]),
+        lambda k: f.call("apply_template", POINTER, [*call_arguments, f.tuple_item(element_templates, k)]),
     )
     f.transfer_held(results)
 
@@ -499,9 +498,8 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 
 
 def _emit_apply_view(f: FunctionBuilder) -> None:
-    """Emit `view_as(x, template)`: return the view of the tensor `x` that a template describes, or `x` itself for an `OperandTemplate`, as
-    a new reference. Return null if the template is a view chain recorded for another offset.
-    """
+    """Emit `apply_view(x, template)`: return the view of the tensor `x` that `template` describes, or `x` itself for an `OperandTemplate`,
+    as a new reference. Return null, to decline, if the template is a view chain recorded for another offset."""
     x, template = f.arguments
     f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
     offset = load_computed_slot(f, x, "offset")
@@ -524,9 +522,9 @@ def _emit_apply_view(f: FunctionBuilder) -> None:
 
 
 def _emit_share_copy(f: FunctionBuilder) -> None:
-    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new tensor, with a new storage of the same node. Return null unless the
-    tensor is contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
-    """
+    """Emit `share_copy(x)`: return a copy-on-write copy of the tensor `x`: a new tensor, with a new storage of the same node. Return null
+    unless `x` is contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared. A pending tensor may
+    be copied so."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
@@ -537,25 +535,23 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
     f.require(f.get_slot(recipe, "Recipe.dtype").equals(f.get_slot(spec, "Spec.dtype")))
     f.require(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")).equals(load_nbytes(f, spec)))
     f.require(f.or_else(f.is_object(buffer, "None"), lambda: f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0")))
-    f.emit_return(f.call("tensor", POINTER, [f.incref(node), f.incref(spec)]))
+    f.emit_return(f.call("new_tensor", POINTER, [f.incref(node), f.incref(spec)]))
 
 
 def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> Value:
     """Emit the creation of a tensor on `storage`, with the spec `spec` and the offset `offset`, a Python integer, in elements. Return the
     tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the references to the spec and the offset; if held, they
-    are held no more. The emitted function exits early if memory runs out.
-    """
+    are held no more. The emitted function exits early if memory runs out."""
     f.hold_borrowed(storage)
     return f.new_instance("Tensor", storage=storage, spec=spec, dtype=f.incref(f.get_slot(spec, "Spec.dtype")), offset=offset)
 
 
 def _emit_replay_step(f: FunctionBuilder) -> None:
-    """Emit `step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null to decline. `reads` is
-    an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record the step.
+    """Emit `replay_step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null if memory runs
+    out. `reads` is an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record the step.
 
-    A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of `earlier_nodes`; a scalar is taken as it is. `operands` is
-    the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset.
-    """
+    A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of the tuple `earlier_nodes`; a scalar is taken as it is.
+    `operands` is the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset."""
     recipe, reads, operands, earlier_nodes = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(reads, k) for k in range(3))
     read_sources = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(sources, SIZE_OFFSET)]))
@@ -597,4 +593,4 @@ def _emit_replay_step(f: FunctionBuilder) -> None:
 
     f.for_range(f.load_word(starts, SIZE_OFFSET), store_offset)
     f.transfer_held(read_sources, offsets)
-    f.emit_return(f.call("pending", POINTER, [f.incref(recipe), read_sources, offsets, f.is_object(tracks_derivative, "True")]))
+    f.emit_return(f.call("new_user_node", POINTER, [f.incref(recipe), read_sources, offsets, f.is_object(tracks_derivative, "True")]))

@@ -33,50 +33,55 @@ _IDENTITY_TYPES = ("NoneType", "DType", "str", "type")
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to write and look up the signatures of calls and graphs.
 
-    The functions emitted include `find_kind`, `find_kind_of_graph`, `find_kind_of_write`, `kind_of_call`, `kind_of_graph` and
-    `forget_kinds`.
+    The functions emitted include `sign_call`, `sign_graph`, `sign_write`, `python_sign_call`, `python_sign_graph` and
+    `clear_signatures`.
     """
     module.define_global("kind", f"internal global [{2 + MAX_SIGNATURE_WORDS + MAX_SIGNATURE_DIMS} x i64] zeroinitializer, align 64")
     module.define_global("kind_specs", f"internal global [{1 + MAX_NOTED_SPECS} x i64] zeroinitializer, align 64")
     module.define_global("kinds_met", f"internal global [{2 * RECENT_SIGNATURES} x ptr] zeroinitializer, align 64")
-    _emit_find_signature_entry(FunctionBuilder(module, objects, "known_of_kind", []))
-    _emit_clear_signatures(FunctionBuilder(module, objects, "forget_kinds", [("self", POINTER), ("unused", POINTER)], is_exported=True))
-    _emit_add_dim(FunctionBuilder(module, objects, "which_number", [("number", I64), ("added", I1)], I64))
-    _emit_add_view(FunctionBuilder(module, objects, "add_seen", [("spec", POINTER), ("storage", POINTER)], I1))
+    _emit_find_signature_entry(FunctionBuilder(module, objects, "find_signature_entry", []))
+    _emit_clear_signatures(FunctionBuilder(module, objects, "clear_signatures", [("self", POINTER), ("unused", POINTER)], is_exported=True))
+    _emit_add_dim(FunctionBuilder(module, objects, "add_dim", [("number", I64), ("added", I1)], I64))
+    _emit_add_view(FunctionBuilder(module, objects, "add_view", [("spec", POINTER), ("storage", POINTER)], I1))
     _emit_add_integer(FunctionBuilder(module, objects, "add_integer", [("x", POINTER)], I1))
     _emit_add_argument(FunctionBuilder(module, objects, "add_argument", [("x", POINTER)], I1))
     sign_parameters = [("name", POINTER), ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
-    _emit_sign_call(FunctionBuilder(module, objects, "find_kind", sign_parameters, I1))
+    _emit_sign_call(FunctionBuilder(module, objects, "sign_call", sign_parameters, I1))
     write_parameters = [("storage", POINTER), ("spec", POINTER), ("value", POINTER)]
-    _emit_sign_write(FunctionBuilder(module, objects, "find_kind_of_write", write_parameters, I1))
-    _emit_sign_graph(FunctionBuilder(module, objects, "find_kind_of_graph", [("frames", POINTER)], I1))
-    _emit_get_graph_signature(FunctionBuilder(module, objects, "graph_signature", [("frames", POINTER), ("root", POINTER)]))
+    _emit_sign_write(FunctionBuilder(module, objects, "sign_write", write_parameters, I1))
+    _emit_sign_graph(FunctionBuilder(module, objects, "sign_graph", [("frames", POINTER)], I1))
+    _emit_get_graph_signature(FunctionBuilder(module, objects, "get_graph_signature", [("frames", POINTER), ("root", POINTER)]))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
-    _emit_python_sign_graph(FunctionBuilder(module, objects, "kind_of_graph", entry_parameters, is_exported=True))
+    _emit_python_sign_graph(FunctionBuilder(module, objects, "python_sign_graph", entry_parameters, is_exported=True))
     call_parameters = [(name, POINTER) for name in ("name", "args", "names", "more", "which")]
-    _emit_get_call_signature(FunctionBuilder(module, objects, "call_signature", call_parameters))
+    _emit_get_call_signature(FunctionBuilder(module, objects, "get_call_signature", call_parameters))
     _emit_python_sign_call(
-        FunctionBuilder(module, objects, "kind_of_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_sign_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def _get_signature_address(f: FunctionBuilder, word_index: int) -> Value:
-    """Return the address of 64-bit word `word_index` of `@kind`: the count of words, the count of dims, then the words, then the dims."""
+    """Emit the address of 64-bit word `word_index` of the global `@kind`, and return the address. The words are the count of words, the
+    count of dims, then the words of the signature, then the dims.
+    """
     return f.define(POINTER, f"getelementptr i64, ptr @kind, i64 {word_index}")
 
 
 def _get_word_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the address of the count of words of the signature, and the address of the first word."""
+    """Emit two addresses in the global `@kind`, and return both: of the count of words of the signature, and of the first word."""
     return _get_signature_address(f, 0), _get_signature_address(f, 2)
 
 
 def get_dim_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the address of the count of dims of the signature written last, and the address of the first dim."""
+    """Emit two addresses in the global `@kind`, and return both: of the count of dims of the signature written last, and of the first dim,
+    a 64-bit integer.
+    """
     return _get_signature_address(f, 1), _get_signature_address(f, 2 + MAX_SIGNATURE_WORDS)
 
 
 def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the address of the count of tensors in the signature written last, and the address of the first spec.
+    """Emit two addresses in the global `@kind_specs`, and return both: of the count of tensors in the signature written last, and of the
+    first pointer to a spec.
 
     Only the first `MAX_NOTED_SPECS` specs are listed, though all tensors are counted. The tensors own the specs.
     """
@@ -85,32 +90,32 @@ def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
 
 
 def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, keyword_names: Value, tape_mask: Value) -> Value:
-    """Emit the writing of the signature of a call of `name`, and of the dims of the call's tensors. Return whether both were written: some
-    calls have no signature.
+    """Emit a call of the emitted function `sign_call`: write the signature of a call of `name`, and the dims of the call's tensors, to the
+    global `@kind`. Return an `i1`: whether both were written, as some calls have no signature.
 
     `arguments` is the address of all `count` arguments, of which the last have the keywords in the tuple `keyword_names`, or null. Bit k of
-    `tape_mask` is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
+    `tape_mask`, an `i64`, is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
     """
-    return f.call("find_kind", I1, [name, arguments, count, keyword_names, tape_mask])
+    return f.call("sign_call", I1, [name, arguments, count, keyword_names, tape_mask])
 
 
 def find_signature_entry(f: FunctionBuilder) -> Value:
-    """Emit the lookup of the signature written last among the known signatures. Return its `size_generic.SignatureTemplates`, borrowed. On
-    a miss the emitted function returns null or 0.
+    """Emit the lookup of the signature written last among the known signatures. Return its `size_generic.SignatureTemplates`, borrowed. The
+    emitted function returns null or 0 if the signature is unknown.
     """
-    entry = f.call("known_of_kind", POINTER, [])
+    entry = f.call("find_signature_entry", POINTER, [])
     f.decline_if(f.is_null(entry))
     return entry
 
 
 def _emit_find_signature_entry(f: FunctionBuilder) -> None:
-    """Emit `known_of_kind()`: look up the signature written last, and return its `size_generic.SignatureTemplates`, borrowed; null on a
-    miss.
+    """Emit `find_signature_entry()`: look up the signature written last, and return its `size_generic.SignatureTemplates`, borrowed; null
+    on a miss.
 
     A direct-mapped cache of `RECENT_SIGNATURES` recent signatures, indexed by a hash of the words, stands before the dictionary in Python.
     An entry is valid while the dictionary refers to the `SignatureTemplates` too. An entry owned by the cache alone counts as a miss, but
-    is not replaced: releasing the `SignatureTemplates` might run Python code, and this code might write another signature. `forget_kinds`
-    empties the cache.
+    is not replaced: releasing the `SignatureTemplates` might run Python code, and this code might write another signature.
+    `clear_signatures` empties the cache.
     """
     count_address, words = _get_word_addresses(f)
     count = count_address.load(I64)
@@ -147,16 +152,16 @@ def _emit_find_signature_entry(f: FunctionBuilder) -> None:
 
 
 def _get_recent_addresses(f: FunctionBuilder, k: Value) -> list[Value]:
-    """Return the addresses of the two pointers of entry `k` in the cache of recent signatures: the signature as bytes, and the
-    `SignatureTemplates`.
+    """Emit the addresses of the two pointers of entry `k` in the cache of recent signatures, and return both in a list: of the signature as
+    bytes, and of the `SignatureTemplates`.
     """
     key_address = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(k * 2, POINTER)
     return [key_address, key_address.at(1, POINTER)]
 
 
 def _emit_clear_signatures(f: FunctionBuilder) -> None:
-    """Emit `forget_kinds()`: empty the cache of recent signatures, and return None. Python calls it after clearing the table of
-    signatures.
+    """Emit `clear_signatures()`, called from Python after clearing the table of signatures: empty the cache of recent signatures, and
+    return None.
     """
 
     def clear_entry(k: Value) -> None:
@@ -180,7 +185,7 @@ def signature_to_bytes(f: FunctionBuilder) -> Value:
 
 
 def _add_word(f: FunctionBuilder, word: Value | int) -> None:
-    """Emit the append of `word` to the signature.
+    """Emit the append of `word` to the signature written now (global `@kind`). Return None.
 
     A word beyond `MAX_SIGNATURE_WORDS` is counted, but not stored: the final count shows the overflow.
     """
@@ -196,8 +201,8 @@ def _add_object(f: FunctionBuilder, x: Value) -> None:
 
 
 def _emit_add_dim(f: FunctionBuilder) -> None:
-    """Emit `which_number(number, may_add)`: return the reference to a number: 0 or 1 for these numbers, or k + 2 for entry k of the list of
-    dims.
+    """Emit `add_dim(number, may_add)`: return the reference to a number in the list of dims of the signature: 0 or 1 for these numbers, or
+    k + 2 for entry k of the list.
 
     A missing number is appended to the list if `may_add` is true and the list has room; otherwise the result is -1.
     """
@@ -217,12 +222,12 @@ def _emit_add_dim(f: FunctionBuilder) -> None:
 
 
 def _add_dim(f: FunctionBuilder, number: Value) -> Value:
-    """Emit the reference to `number`, a Python integer, in the list of dims of the signature. Return the reference (see `which_number`). A
-    missing integer is appended.
+    """Emit the reference to `number`, a Python integer, in the list of dims of the signature. Return the reference, an `i64` (see
+    `add_dim`). A missing integer is appended.
 
     The emitted function returns null or 0 if the list is full.
     """
-    reference = f.call("which_number", I64, [f.unbox_integer(number), f.constant(I1, True)])
+    reference = f.call("add_dim", I64, [f.unbox_integer(number), f.constant(I1, True)])
     f.decline_if(reference < 0)
     return reference
 
@@ -242,15 +247,18 @@ def _add_axes(f: FunctionBuilder, *tuples: Value) -> None:
 
 
 def _add_tensor(f: FunctionBuilder, x: Value) -> None:
-    """Emit the append of the tensor `x` by `add_seen`. The emitted function returns null or 0 if that fails."""
-    f.require(f.call("add_seen", I1, [f.get_slot(x, "Tensor.spec"), f.get_slot(x, "Tensor.storage")]))
+    """Emit the append of the tensor `x` to the signature by `add_view`. Return None. The emitted function returns null or 0
+    if that fails.
+    """
+    f.require(f.call("add_view", I1, [f.get_slot(x, "Tensor.spec"), f.get_slot(x, "Tensor.storage")]))
 
 
 def _emit_add_view(f: FunctionBuilder) -> None:
-    """Emit `add_seen(spec, storage)`: append a view of a storage to the signature: dtype, shape and strides of `spec`. Also list the spec
-    (`get_spec_addresses`). Return true.
+    """Emit `add_view(spec, storage)`: append a view with the spec `spec` of `storage` to the signature: its dtype, shape and strides. Also
+    list the spec (`get_spec_addresses`). Return true.
 
-    Return false where `spec` is null or has no strides, the storage has no node, or the node has another dtype.
+    Return false, so that no signature exists, where `spec` is null or has no strides or too many axes, the list of dims is full, the
+    storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
     f.decline_if(f.is_null(spec))
@@ -268,14 +276,15 @@ def _emit_add_view(f: FunctionBuilder) -> None:
 
 
 def _emit_add_integer(f: FunctionBuilder) -> None:
-    """Emit `add_integer(x)`: append an integer argument to the signature. Return true, or false if the integer does not fit into 64 bits.
+    """Emit `add_integer(x)`: append an integer argument to the signature. Return true, or false, so that no signature exists, if the
+    integer does not fit into 64 bits.
 
     A reference is appended if the list of dims has the integer, or if the integer is `MIN_REFERENCED_INTEGER` or more and there is room.
     Otherwise the value is appended, as the integer may be an axis or a repeat count.
     """
     value, fits = f.unbox_checked(f.arguments[0])
     f.require(fits)
-    reference = f.call("which_number", I64, [value, value >= MIN_REFERENCED_INTEGER])
+    reference = f.call("add_dim", I64, [value, value >= MIN_REFERENCED_INTEGER])
     is_number = reference > 1
     _add_word(f, f.select_value(is_number, f.i64(REFERENCE_TAG), f.i64(INTEGER_TAG)))
     _add_word(f, f.select_value(is_number, reference, value))
@@ -283,8 +292,8 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
 
 
 def _emit_add_argument(f: FunctionBuilder) -> None:
-    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Return true, or false for types without a
-    place in a signature.
+    """Emit `add_argument(x)`: append an argument of any type to the signature; a tensor adds only its tag. Return true, or false, so that
+    no signature exists, for types without a place in a signature.
     """
     (x,) = f.arguments
     kind = f.type_of(x)
@@ -328,8 +337,8 @@ def _emit_add_argument(f: FunctionBuilder) -> None:
 
 
 def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> None:
-    """Emit the start of a new signature, for a callee `name` with `count` arguments. Words, dims and specs of the last signature are
-    dropped.
+    """Emit the start of a new signature, for a callee `name` with `count` arguments: the first two words. Words, dims and specs of the last
+    signature are dropped. `name` is any object that stands for the callee.
     """
     for count_address in (_get_word_addresses(f)[0], get_dim_addresses(f)[0], get_spec_addresses(f)[0]):
         count_address.store(f.i64(0))
@@ -338,10 +347,12 @@ def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> Non
 
 
 def _emit_sign_call(f: FunctionBuilder) -> None:
-    """Emit `find_kind(name, arguments, count, names, tape_mask)`: write the signature of a call, and return whether the call has one.
+    """Emit `sign_call(name, arguments, count, names, tape_mask)`: write the signature of a call of `name` to the global `@kind`, and return
+    whether the call has one.
 
-    The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. The arguments
-    are those of `sign_call`. The result is false for an argument that `add_argument` does not accept, and for more than
+    The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. `arguments`
+    is the address of all `count` arguments, of which the last have the keywords in the tuple `names`, or null. Bit k of `tape_mask` is set
+    if argument k is on the tape. The result is false for an argument that `add_argument` does not accept, and for more than
     `MAX_SIGNATURE_WORDS` words.
     """
     name, arguments, count, names, tape_mask = f.arguments
@@ -373,10 +384,11 @@ def _emit_sign_call(f: FunctionBuilder) -> None:
 
 
 def _emit_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `find_kind_of_graph(frames)`: write the signature of the graph visited last (by `key_of_graph`), and return whether the graph
-    has one.
+    """Emit `sign_graph(frames)`: write the signature of the graph visited last (by `build_graph_key`), and return whether the graph has
+    one.
 
-    The signature begins with the address of `frames`, the table for the launch record of the graph.
+    The signature begins with the address of `frames`, the dictionary that will hold the launch record of the graph. The result is false if
+    a layout has no place in a signature, or for more than `MAX_SIGNATURE_WORDS` words.
     """
     (frames,) = f.arguments
     _begin_signature(f, frames, load_walk_word(f, NODE_COUNT))
@@ -395,7 +407,7 @@ def _emit_sign_graph(f: FunctionBuilder) -> None:
 
 
 def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
-    """Emit the append of the pending node `node` with the recipe `recipe` to the signature.
+    """Emit the append of the pending node `node` with the recipe `recipe` to the signature. Return None.
 
     The words are the operation, whether the node is stored, each source with dtype and layout, and the target layout. The emitted function
     returns null or 0 for layouts without a place in a signature.
@@ -417,7 +429,7 @@ def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
         number = load_node_number(f, source)
         _add_word(f, number)
         is_pending = f.is_object(f.get_slot(source, "Node.buffer"), "None")
-        number_offset = lambda: [f.call("place_of", I64, [number, f.unbox_integer(offset)])]
+        number_offset = lambda: [f.call("find_place", I64, [number, f.unbox_integer(offset)])]
         _add_word(f, f.choose(is_pending, lambda: [_add_dim(f, offset)], number_offset)[0])
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), add_source)
@@ -475,15 +487,15 @@ def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
 
 
 def _emit_get_graph_signature(f: FunctionBuilder) -> None:
-    """Emit `graph_signature(frames, root)`: return a new tuple for the graph of `root`: the key, the signature as bytes, and the tuple of
-    dims.
+    """Emit `get_graph_signature(frames, root)`: return a new tuple for the graph of the pending node `root`: the cache key and the
+    signature, both as bytes, and the tuple of dims.
 
-    `frames` is the table for the launch record of the graph. Return null if the fast path cannot run the graph, or if the graph has no
-    signature.
+    `frames` is the dictionary that will hold the launch record of the graph. Return null if the fast path cannot run the graph, if the
+    graph has no signature, or if memory runs out.
     """
     frames, root = f.arguments
-    key = f.require_new(f.call("key_of_graph", POINTER, [root]))
-    f.require(f.call("find_kind_of_graph", I1, [frames]))
+    key = f.require_new(f.call("build_graph_key", POINTER, [root]))
+    f.require(f.call("sign_graph", I1, [frames]))
     signature, dims = signature_to_bytes(f), _new_dims_tuple(f)
     result = f.new_tuple(key, signature, dims)
     f.transfer_held(result)
@@ -491,31 +503,36 @@ def _emit_get_graph_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `kind_of_graph(frames, root)`, called from Python: return the result of `graph_signature`, or None for null."""
+    """Emit `python_sign_graph(frames, root)`, called from Python: return the result of `get_graph_signature`, a tuple of three items for
+    the same arguments, or None for null.
+    """
     args = f.arguments[1]
-    f.return_or_none(f.call("graph_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
+    f.return_or_none(f.call("get_graph_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
 
 
 def _new_dims_tuple(f: FunctionBuilder) -> Value:
-    """Emit the creation of a tuple of the dims of the signature written last, as Python integers. Return the tuple, which is held.
+    """Emit the creation of a tuple of the dims of the signature written last, as Python integers. Return the tuple, which is held (see
+    `FunctionBuilder.hold_owned`).
 
-    The dims are copied to a local array first: allocation may start the collector, which may run Python code that writes another
-    signature. The emitted function returns null or 0 if memory runs out.
+    The dims are copied to a local array first: allocation may start the collector, which may run Python code that writes another signature.
+    The emitted function returns null or 0 if memory runs out.
     """
     count_address, numbers = get_dim_addresses(f)
     count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
     f.for_range(count, lambda k: copied_numbers.at(k, I64).store(numbers.at(k, I64).load(I64)))
-    return f.require_new(f.call("integers", POINTER, [copied_numbers, count]))
+    return f.require_new(f.call("box_integers", POINTER, [copied_numbers, count]))
 
 
 def _add_shape(f: FunctionBuilder, shape: Value) -> None:
-    """Emit the append of a shape to the signature: the number of axes, and the reference to each size."""
+    """Emit the append of a shape, a tuple, to the signature: a word for the number of axes, and a word for the reference to each size. The
+    emitted function returns null or 0 if the list of dims is full.
+    """
     _add_word(f, f.load_word(shape, SIZE_OFFSET))
     f.for_range(f.load_word(shape, SIZE_OFFSET), lambda k: _add_word(f, _add_dim(f, f.tuple_item(shape, k))))
 
 
 def _emit_sign_write(f: FunctionBuilder) -> None:
-    """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
+    """Emit `sign_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
     `spec` of `storage`. Return whether the write has a signature: false if a value or view has no place in one, or for more than
     `MAX_SIGNATURE_WORDS` words.
 
@@ -525,7 +542,7 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
     is_tensor = f.is_instance(value, "Tensor")
     _begin_signature(f, f.load_object("'write'"), 2)
     _add_word(f, 0)
-    f.require(f.call("add_seen", I1, [spec, storage]))
+    f.require(f.call("add_view", I1, [spec, storage]))
     f.emit_if(is_tensor, lambda: _add_tensor(f, value))
     _add_word(f, TENSOR_TAG)
     f.require(f.call("add_argument", I1, [f.select_value(is_tensor, value, f.type_of(value))]))
@@ -539,7 +556,7 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
 
 
 def _emit_get_call_signature(f: FunctionBuilder) -> None:
-    """Emit `call_signature(name, args, names, further_shapes, tape_mask)`: return the signature of a call and its dims, as a new pair.
+    """Emit `get_call_signature(name, args, names, further_shapes, tape_mask)`: return the signature of a call and its dims, as a new pair.
 
     The signature is a bytes object without sizes: it shows only which dims are equal, 0 or 1. The dims are a tuple of the distinct numbers
     left out: entries of shapes and strides of the tensors, and larger integer arguments. `name` names the function called. The tuple `args`
@@ -558,8 +575,8 @@ def _emit_get_call_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_call(f: FunctionBuilder) -> None:
-    """Emit `kind_of_call(name, args, names, further_shapes, tape_mask)`, called from Python: return the result of `call_signature`, or None
-    for null.
+    """Emit `python_sign_call(name, args, names, further_shapes, tape_mask)`, called from Python: return the result of `get_call_signature`,
+    a pair for the same arguments, or None for null.
     """
     args = f.arguments[1]
-    f.return_or_none(f.call("call_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))
+    f.return_or_none(f.call("get_call_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))

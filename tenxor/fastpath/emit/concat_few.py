@@ -30,36 +30,36 @@ MAX_JOIN_ARGUMENTS = 16  # operands and further arguments for which size-generic
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to concatenate or stack a few tensors as recorded.
 
-    The functions emitted include `join_again`, `joined`, `joined_by_rule`, `key_of_pieces`, `copy_box` and `copy_line`.
+    The functions emitted include `replay_join`, `join_tensors`, `instantiate_join`, `build_join_key`, `copy_region` and `copy_rows`.
     """
     row_parameters = [(name, I64) for name in ("count", "between", "apart", "width")]
-    _emit_copy_rows(FunctionBuilder(module, objects, "copy_line", [("source", POINTER), ("to", POINTER), *row_parameters], I1))
-    _emit_copy_region(FunctionBuilder(module, objects, "copy_box", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
-    _emit_build_join_key(FunctionBuilder(module, objects, "key_of_pieces", [("pieces", POINTER), ("others", POINTER), ("count", I64)]))
+    _emit_copy_rows(FunctionBuilder(module, objects, "copy_rows", [("source", POINTER), ("to", POINTER), *row_parameters], I1))
+    _emit_copy_region(FunctionBuilder(module, objects, "copy_region", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
+    _emit_build_join_key(FunctionBuilder(module, objects, "build_join_key", [("pieces", POINTER), ("others", POINTER), ("count", I64)]))
     parameters = [("op", POINTER), ("pieces", POINTER), ("others", POINTER), ("count", I64)]
     rule_parameters = [("spec", POINTER), ("slot", I64), ("op", POINTER), ("key", POINTER), *parameters[1:]]
-    _emit_instantiate_join(FunctionBuilder(module, objects, "joined_by_rule", rule_parameters))
-    _emit_join(FunctionBuilder(module, objects, "joined", parameters))
+    _emit_instantiate_join(FunctionBuilder(module, objects, "instantiate_join", rule_parameters))
+    _emit_join_tensors(FunctionBuilder(module, objects, "join_tensors", parameters))
     _emit_replay_join(
-        FunctionBuilder(module, objects, "join_again", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "replay_join", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def _emit_replay_join(f: FunctionBuilder) -> None:
-    """Emit `join_again(name, args, named)`, called from Python: replay a call of `concat`, `stack` and the like, recorded under `name`.
+    """Emit `replay_join(name, args, named)`, called from Python: replay a call of `concat`, `stack` and the like, recorded under `name`.
     Return the joined tensor, or None to decline.
 
     The first item of the tuple `args` holds the operands: a list or tuple of tensors, or one tensor. `named` is the dictionary of keyword
     arguments.
     """
     op, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
-    call = lambda further_args, count, size: f.call("joined", POINTER, [op, f.tuple_item(args, 0), further_args, count + size * 2])
+    call = lambda further_args, count, size: f.call("join_tensors", POINTER, [op, f.tuple_item(args, 0), further_args, count + size * 2])
     f.return_or_none(spread_arguments(f, args, named, call))
 
 
 def _emit_build_join_key(f: FunctionBuilder) -> None:
-    """Emit `key_of_pieces(pieces, further_args, count)`: return the key of a call, a new tuple: the keys (`key_of`) of the `count` further
-    arguments at `further_args`, then the specs of the tensors in the tuple `pieces`.
+    """Emit `build_join_key(pieces, further_args, count)`: return the key of a call, a new tuple: the keys (`build_key`) of the `count`
+    further arguments at the address `further_args`, then the specs of the tensors in the tuple `pieces`.
 
     Return null if an argument has no key, or an item of `pieces` is no tensor.
     """
@@ -68,7 +68,7 @@ def _emit_build_join_key(f: FunctionBuilder) -> None:
     key = f.require_new(f.call("PyTuple_New", POINTER, [count + size]))
 
     def store_argument_key(k: Value) -> None:
-        argument_key = f.call("key_of", POINTER, [further_args.at(k, POINTER).load(POINTER)])
+        argument_key = f.call("build_key", POINTER, [further_args.at(k, POINTER).load(POINTER)])
         f.decline_if(f.is_null(argument_key))
         f.address_at(key, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(argument_key)
 
@@ -84,11 +84,12 @@ def _emit_build_join_key(f: FunctionBuilder) -> None:
     f.emit_return(key)
 
 
-def _emit_join(f: FunctionBuilder) -> None:
-    """Emit `joined(op, pieces, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for `op` or
-    by a size-generic template; null to decline.
+def _emit_join_tensors(f: FunctionBuilder) -> None:
+    """Emit `join_tensors(op, pieces, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for the
+    function name `op` or by a size-generic template; null to decline.
 
-    `pieces` is a list, a tuple or one tensor. `further_args` is the address of the `count` further arguments, keyword values and keywords.
+    `pieces` is a list or tuple of at most `MAX_JOINED_TENSORS` tensors, or one tensor. `further_args` is the address of the `count` further
+    arguments, keyword values and keywords.
     """
     op, operands, further_args, count = f.arguments
 
@@ -105,15 +106,15 @@ def _emit_join(f: FunctionBuilder) -> None:
     pieces = f.require_new(f.choose(f.is_instance(operands, "Tensor"), wrap_tensor, copy_to_tuple)[0])
     size = f.load_word(pieces, SIZE_OFFSET)
     f.require(f.and_then(size > 0, lambda: size <= MAX_JOINED_TENSORS))
-    key = f.require_new(f.call("key_of_pieces", POINTER, [pieces, further_args, count]))
+    key = f.require_new(f.call("build_join_key", POINTER, [pieces, further_args, count]))
     cache_table = get_cache_table(f, f.tuple_item(key, count), "call_templates")
-    instantiate_rule = lambda: [f.call("joined_by_rule", POINTER, [*cache_table, op, key, pieces, further_args, count])]
+    instantiate_rule = lambda: [f.call("instantiate_join", POINTER, [*cache_table, op, key, pieces, further_args, count])]
     template = f.hold_borrowed(find_or_instantiate(f, cache_table, op, key, instantiate_rule))
     f.decline_if(f.is_object(template, "None"))
     f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
-    nodes = f.build_tuple(size, lambda k: f.call("content", POINTER, [f.tuple_item(pieces, k), f.constant(I1, False)]))
+    nodes = f.build_tuple(size, lambda k: f.call("compute_content", POINTER, [f.tuple_item(pieces, k), f.constant(I1, False)]))
     recipe = f.get_slot(template, "RecipeTemplate.recipe")
-    out = f.require_new(f.call("memory_for", POINTER, [recipe]))
+    out = f.require_new(f.call("allocate_result", POINTER, [recipe]))
     program = f.address_at(f.get_slot(template, "ResultTemplate.launch_record"), BYTES_CONTENT_OFFSET)
     itemsize = f.unbox_integer(f.get_slot(f.get_slot(recipe, "Recipe.dtype"), "DType.itemsize"))
 
@@ -124,7 +125,7 @@ def _emit_join(f: FunctionBuilder) -> None:
             box, SOURCE_START_OFFSET
         )
         source = load_data_address(f, f.get_slot(f.tuple_item(nodes, source_index), "Node.buffer")).at(offset, I8)
-        f.call("copy_box", I1, [source, load_data_address(f, out).at(f.load_word(box, DESTINATION_START_OFFSET), I8), box])
+        f.call("copy_region", I1, [source, load_data_address(f, out).at(f.load_word(box, DESTINATION_START_OFFSET), I8), box])
 
     def copy_all() -> list[Value]:
         f.for_range(program.load(I64), copy)
@@ -144,15 +145,15 @@ def _emit_join(f: FunctionBuilder) -> None:
     spec = f.incref(f.get_slot(template, "ResultTemplate.spec"))
     f.transfer_held(node)
     f.release_held(nodes, template, key, pieces)
-    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+    f.emit_return(f.call("new_tensor", POINTER, [node, spec]))
 
 
 def _emit_instantiate_join(f: FunctionBuilder) -> None:
-    """Emit `joined_by_rule(spec, slot, op, key, pieces, further_args, count)`: make the template of a call by a size-generic template, and
-    record it in the table at `slot` of `spec`, under `op` and `key`.
+    """Emit `instantiate_join(spec, slot, op, key, pieces, further_args, count)`: make the template of a call by a size-generic template,
+    and record it in the table at byte `slot` of `spec`, under `op` and `key`.
 
     Return the template, borrowed from the table; null without a size-generic template, or for more than `MAX_JOIN_ARGUMENTS` operands and
-    arguments.
+    arguments. The further arguments are those of `join_tensors`.
     """
     *cache_entry, pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)
@@ -160,11 +161,11 @@ def _emit_instantiate_join(f: FunctionBuilder) -> None:
     all_arguments = f.local(array(POINTER, MAX_JOIN_ARGUMENTS))
     f.for_range(count, lambda k: all_arguments.at(k, POINTER).store(further_args.at(k, POINTER).load(POINTER)))
     f.for_range(size, lambda k: all_arguments.at(count + k, POINTER).store(f.tuple_item(pieces, k)))
-    f.emit_return(f.call("made_by_rule", POINTER, [*cache_entry, all_arguments, count + size, f.null(), f.i64(0)]))
+    f.emit_return(f.call("instantiate_call", POINTER, [*cache_entry, all_arguments, count + size, f.null(), f.i64(0)]))
 
 
 def _emit_copy_region(f: FunctionBuilder) -> None:
-    """Emit `copy_box(source, to, box)`: copy a strided region of elements between two addresses, and return true.
+    """Emit `copy_region(source, to, box)`: copy a strided region of elements between two addresses, and return true.
 
     `box` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows. `source` and `to` are the
     addresses of the first row.
@@ -178,7 +179,7 @@ def _emit_copy_region(f: FunctionBuilder) -> None:
     def copy_plane(i: Value) -> None:
         def copy_rows(j: Value) -> None:
             addresses = [source.at(i * source_stride + j * inner_source_stride, I8), to.at(i * to_stride + j * inner_to_stride, I8)]
-            f.call("copy_line", I1, [*addresses, *row_layout, width])
+            f.call("copy_rows", I1, [*addresses, *row_layout, width])
 
         f.for_range(m, copy_rows)
 
@@ -187,7 +188,7 @@ def _emit_copy_region(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_rows(f: FunctionBuilder) -> None:
-    """Emit `copy_line(source, to, count, source_stride, to_stride, width)`: copy `count` rows of `width` bytes, and return true.
+    """Emit `copy_rows(source, to, count, source_stride, to_stride, width)`: copy `count` rows of `width` bytes, and return true.
 
     The rows are `source_stride` bytes apart at the address `source`, and `to_stride` bytes apart at the address `to`.
     """

@@ -15,20 +15,21 @@ from .tape_nodes import is_tape_recorded
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to copy many tensors into one.
 
-    The functions emitted include `is_there`, `specs_into`, `copied_from`, `copied_alike`, `specs_of`, `copy_pieces` and `copy_alike`.
+    The functions emitted include `is_copyable`, `store_specs`, `copy_tensors`, `copy_equal_tensors`, `specs_of`, `copy_pieces` and
+    `copy_alike`.
     """
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     pieces = [("pieces", POINTER), ("table", POINTER)]
-    _emit_is_copyable(FunctionBuilder(module, objects, "is_there", [("storage", POINTER)], I1))
-    _emit_store_specs(FunctionBuilder(module, objects, "specs_into", pieces, I1))
-    _emit_copy_tensors(FunctionBuilder(module, objects, "copied_from", [*pieces, ("rows", I64), ("stride", I64)], I1))
+    _emit_is_copyable(FunctionBuilder(module, objects, "is_copyable", [("storage", POINTER)], I1))
+    _emit_store_specs(FunctionBuilder(module, objects, "store_specs", pieces, I1))
+    _emit_copy_tensors(FunctionBuilder(module, objects, "copy_tensors", [*pieces, ("rows", I64), ("stride", I64)], I1))
     layout_parameters = [(name, I64) for name in ("width", "itemsize", "rows", "stride")]
     _emit_copy_equal_tensors(
-        FunctionBuilder(module, objects, "copied_alike", [("pieces", POINTER), ("to", POINTER), *layout_parameters], I1)
+        FunctionBuilder(module, objects, "copy_equal_tensors", [("pieces", POINTER), ("to", POINTER), *layout_parameters], I1)
     )
-    _emit_python_entry(FunctionBuilder(module, objects, "specs_of", called, is_exported=True), "specs_into", 0)
-    _emit_python_entry(FunctionBuilder(module, objects, "copy_pieces", called, is_exported=True), "copied_from", 2)
-    _emit_python_entry(FunctionBuilder(module, objects, "copy_alike", called, is_exported=True), "copied_alike", 4)
+    _emit_python_entry(FunctionBuilder(module, objects, "specs_of", called, is_exported=True), "store_specs", 0)
+    _emit_python_entry(FunctionBuilder(module, objects, "copy_pieces", called, is_exported=True), "copy_tensors", 2)
+    _emit_python_entry(FunctionBuilder(module, objects, "copy_alike", called, is_exported=True), "copy_equal_tensors", 4)
 
 
 def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
@@ -45,8 +46,8 @@ def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
 
 
 def _emit_is_copyable(f: FunctionBuilder) -> None:
-    """Emit `is_there(storage)`: return whether the content of a storage is in memory or a known scalar, and no tape has to record the
-    copy.
+    """Emit `is_copyable(storage)`: return whether the content of a storage is in memory or a known scalar, and no tape has to record the
+    copy. It is false also for a storage of another class.
     """
     (storage,) = f.arguments
     f.return_if(is_known_scalar(f, storage), lambda: f.constant(I1, True))
@@ -58,17 +59,17 @@ def _emit_is_copyable(f: FunctionBuilder) -> None:
 
 
 def _emit_store_specs(f: FunctionBuilder) -> None:
-    """Emit `specs_into(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the first column of the
+    """Emit `store_specs(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the first column of the
     array `table`. Return true.
 
-    Return false unless each piece is a tensor for which `is_there` holds; some addresses may be written then.
+    Return false unless each piece is a tensor for which `is_copyable` holds; some addresses may be written then.
     """
     pieces, table = f.arguments
 
     def store_spec(k: Value) -> None:
         x = f.tuple_item(pieces, k)
         f.require(f.is_instance(x, "Tensor"))
-        f.require(f.call("is_there", I1, [f.get_slot(x, "Tensor.storage")]))
+        f.require(f.call("is_copyable", I1, [f.get_slot(x, "Tensor.storage")]))
         spec, _ = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
         table.at(k, I64).store(spec)
 
@@ -77,11 +78,12 @@ def _emit_store_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_tensors(f: FunctionBuilder) -> None:
-    """Emit `copied_from(pieces, table, rows, stride)`: copy the tensors in the tuple `pieces`, each in `rows` rows. Return true.
+    """Emit `copy_tensors(pieces, table, rows, stride)`: copy the contiguous tensors in the tuple `pieces`, each in `rows` rows. Return
+    true.
 
     The rows of a tensor are `stride` bytes apart in the destination. The array `table` has four columns, one after the other, with an entry
     for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an element. Return false if a spec has
-    changed, or `is_there` does not hold any more.
+    changed, or `is_copyable` does not hold any more; then some tensors may be copied.
     """
     pieces, table, rows, stride = f.arguments
     count = f.load_word(pieces, SIZE_OFFSET)
@@ -97,11 +99,11 @@ def _emit_copy_tensors(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
-    """Emit `copied_alike(pieces, to, width, itemsize, rows, stride)`: copy tensors of one spec to the address `to`, each in `rows` rows of
-    `width` bytes, `stride` bytes apart there. Return true.
+    """Emit `copy_equal_tensors(pieces, to, width, itemsize, rows, stride)`: copy the contiguous tensors in the tuple `pieces`, of one spec,
+    to the address `to`, each in `rows` rows of `width` bytes, `stride` bytes apart there. Return true.
 
     In each row of the destination, the tensors' rows stand side by side. `itemsize` is the bytes of an element. Return false if the specs
-    differ, or `is_there` does not hold for a tensor.
+    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied.
     """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get_slot(f.tuple_item(pieces, 0), "Tensor.spec")
@@ -120,20 +122,21 @@ def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
 
 def _copy_tensor(f: FunctionBuilder, x: Value, to: Value, width: Value, itemsize: Value, rows: Value, stride: Value) -> None:
     """Emit the copy of the contiguous tensor `x` to the address `to`: `rows` rows of `width` bytes, which are `stride` bytes apart at `to`.
+    Return None.
 
     `itemsize` is the size of an element in bytes. A known scalar is stored as one element. The emitted function returns null or 0 unless
-    `x` is in memory or a known scalar (`is_there`).
+    `x` is in memory or a known scalar (`is_copyable`).
     """
     storage = f.get_slot(x, "Tensor.storage")
 
     def store_number() -> list[Value]:
         dtype, number = f.get_slot(x, "Tensor.dtype"), f.get_slot(storage, "ScalarStorage._number")
         f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(dtype))
-        f.require(f.call("put_number", I1, [to, dtype, f.i64(0), number]))
+        f.require(f.call("store_number", I1, [to, dtype, f.i64(0), number]))
         return []
 
     def copy_memory() -> list[Value]:
-        f.require(f.call("is_there", I1, [storage]))
+        f.require(f.call("is_copyable", I1, [storage]))
         offset = f.unbox_integer(f.get_slot(x, "Tensor.offset")) * itemsize
         source = load_data_address(f, f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer")).at(offset, I8)
         f.for_range(rows, lambda n: f.call("memcpy", POINTER, [to.at(n * stride, I8), source.at(n * width, I8), width]))

@@ -22,31 +22,33 @@ MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fie
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to create tensors: replayed creation calls, blank tensors, and tensors from lists and arrays.
+    `objects` is the table of the objects that the code refers to.
 
-    The functions emitted include `create_again`, `created`, `blank`, `list_again`, `array_again`, `fill_from_list` and `fill_from_buffer`.
+    The functions emitted include `replay_creation`, `create_tensor`, `blank`, `python_from_list`, `python_from_array`, `fill_from_list` and
+    `fill_from_buffer`.
     """
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
-    _emit_create(FunctionBuilder(module, objects, "created", parameters))
+    _emit_create_tensor(FunctionBuilder(module, objects, "create_tensor", parameters))
     named_call_parameters = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
     rule_parameters = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("given", I64), ("names", POINTER)]
-    _emit_instantiate_creation(FunctionBuilder(module, objects, "created_by_rule", rule_parameters))
+    _emit_instantiate_creation(FunctionBuilder(module, objects, "instantiate_creation", rule_parameters))
     _emit_keyword_creation(FunctionBuilder(module, objects, "keyword_creation", named_call_parameters))
     _emit_new_blank(FunctionBuilder(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
-    _emit_load_element(FunctionBuilder(module, objects, "element_number", [("item", POINTER)]))
-    _emit_fill_row(FunctionBuilder(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("kind", I64)], I1))
+    _emit_load_element(FunctionBuilder(module, objects, "load_element", [("item", POINTER)]))
+    _emit_fill_row(FunctionBuilder(module, objects, "fill_row", [("list", POINTER), ("to", POINTER), ("count", I64), ("kind", I64)], I1))
     rows_and_kind = [("rows", I64), ("count", I64), ("kind", I64)]
-    _emit_fill_rows(FunctionBuilder(module, objects, "fill", [("list", POINTER), ("to", POINTER), *rows_and_kind], I1))
+    _emit_fill_rows(FunctionBuilder(module, objects, "fill_rows", [("list", POINTER), ("to", POINTER), *rows_and_kind], I1))
     list_parameters = [("list", POINTER), ("table", POINTER)]
-    _emit_tensor_of_kind(FunctionBuilder(module, objects, "list_of_kind", [*list_parameters, *rows_and_kind]))
+    _emit_tensor_of_kind(FunctionBuilder(module, objects, "tensor_of_kind", [*list_parameters, *rows_and_kind]))
     _emit_copy_buffer(FunctionBuilder(module, objects, "copy_buffer", [("source", POINTER), ("to", POINTER), ("nbytes", I64)], I1))
-    _emit_replay_creation(FunctionBuilder(module, objects, "create_again", called, is_exported=True))
+    _emit_replay_creation(FunctionBuilder(module, objects, "replay_creation", called, is_exported=True))
     _emit_python_new_blank(FunctionBuilder(module, objects, "blank", called, is_exported=True))
-    _emit_python_from_list(FunctionBuilder(module, objects, "list_again", called, is_exported=True))
-    _emit_python_from_array(FunctionBuilder(module, objects, "array_again", called, is_exported=True))
+    _emit_python_from_list(FunctionBuilder(module, objects, "python_from_list", called, is_exported=True))
+    _emit_python_from_array(FunctionBuilder(module, objects, "python_from_array", called, is_exported=True))
     _emit_cache_blank(FunctionBuilder(module, objects, "cache_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
-    _emit_tensor_from_list(FunctionBuilder(module, objects, "made_of_list", list_parameters))
-    _emit_tensor_from_numpy(FunctionBuilder(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
+    _emit_tensor_from_list(FunctionBuilder(module, objects, "tensor_from_list", list_parameters))
+    _emit_tensor_from_numpy(FunctionBuilder(module, objects, "tensor_from_numpy", [("array", POINTER), ("table", POINTER)]))
     _emit_python_fill(FunctionBuilder(module, objects, "fill_from_list", called, is_exported=True))
     _emit_python_copy(FunctionBuilder(module, objects, "fill_from_buffer", called, is_exported=True))
 
@@ -57,7 +59,7 @@ def _load_arguments(f: FunctionBuilder, count: int) -> list[Value]:
 
 
 def _emit_replay_creation(f: FunctionBuilder) -> None:
-    """Emit `create_again(name, args, named, table)`, called from Python: replay a creation call as recorded in the dictionary `table`.
+    """Emit `replay_creation(name, args, named, table)`, called from Python: replay a creation call as recorded in the dictionary `table`.
     Return the tensor, or None to decline.
 
     `name` is the name of the function, `args` the tuple of positional arguments, and `named` the dictionary of keyword arguments.
@@ -65,7 +67,7 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
     name, args, named, table = _load_arguments(f, 4)
 
     def call(positional: Value, count: Value, size: Value) -> Value:
-        create_positional = lambda: [f.call("created", POINTER, [positional, count, f.null(), name, table])]
+        create_positional = lambda: [f.call("create_tensor", POINTER, [positional, count, f.null(), name, table])]
         return f.choose(
             size.equals(0), create_positional, lambda: [f.call("keyword_creation", POINTER, [positional, count, size, name, table])]
         )[0]
@@ -74,21 +76,22 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_keyword_creation(f: FunctionBuilder) -> None:
-    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `created` for a call with keywords.
+    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `create_tensor` for a call with keywords,
+    which may be null.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
     """
     args, count, keyword_count, name, table = f.arguments
-    return_keyword_call(f, args, count, keyword_count, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
+    return_keyword_call(f, args, count, keyword_count, lambda names: f.call("create_tensor", POINTER, [args, count, names, name, table]))
 
 
-def _emit_create(f: FunctionBuilder) -> None:
-    """Emit `created(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function `name`;
-    null to decline.
+def _emit_create_tensor(f: FunctionBuilder) -> None:
+    """Emit `create_tensor(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function
+    `name`; null to decline.
 
-    The template is recorded in the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
-    arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it is
-    large, because all of its memory may never be needed.
+    The template is taken from the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
+    arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it has
+    more than `MAX_SMALL_BLOCK_BYTES` bytes, because all of its memory may never be needed.
     """
     args, count, names, name, table = f.arguments
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -96,14 +99,14 @@ def _emit_create(f: FunctionBuilder) -> None:
     f.address_at(key, TUPLE_ITEMS_OFFSET).store(f.incref(name))
 
     def store_item_key(k: Value) -> None:
-        item_key = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
+        item_key = f.call("build_key", POINTER, [args.at(k, POINTER).load(POINTER)])
         f.decline_if(f.is_null(item_key))
         f.address_at(key, TUPLE_ITEMS_OFFSET).at(k + 1, POINTER).store(item_key)
 
     f.for_range(argument_count, store_item_key)
     f.emit_if(~no_names, lambda: f.address_at(key, TUPLE_ITEMS_OFFSET).at(argument_count + 1, POINTER).store(f.incref(names)))
     cached = f.look_up(table, key)
-    instantiate_rule = lambda: [f.call("created_by_rule", POINTER, [table, key, name, args, argument_count, names])]
+    instantiate_rule = lambda: [f.call("instantiate_creation", POINTER, [table, key, name, args, argument_count, names])]
     (template,) = f.choose(f.is_null(cached), instantiate_rule, lambda: [f.incref(cached)], (1, 1000))
     f.require_new(template)
     f.release_held(key)
@@ -111,7 +114,7 @@ def _emit_create(f: FunctionBuilder) -> None:
     has_content = ~f.is_object(f.get_slot(first_recipe, "Recipe.op"), "EMPTY")
     new_in_memory = lambda: [f.call("new_blank", POINTER, [f.get_slot(first_recipe, "Recipe._data_recipe"), spec])]
     is_pending = f.or_else(has_content, lambda: load_nbytes(f, spec) > MAX_SMALL_BLOCK_BYTES)
-    (tensor,) = f.choose(is_pending, lambda: [f.call("in_steps", POINTER, [template, f.null()])], new_in_memory, (1000, 1))
+    (tensor,) = f.choose(is_pending, lambda: [f.call("replay_steps", POINTER, [template, f.null()])], new_in_memory, (1000, 1))
     f.require_new(tensor)
     f.release_held(template)
     f.transfer_held(tensor)
@@ -119,7 +122,7 @@ def _emit_create(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_creation(f: FunctionBuilder) -> None:
-    """Emit `created_by_rule(table, key, name, args, argument_count, names)`: make the template of a creation call by a size-generic
+    """Emit `instantiate_creation(table, key, name, args, argument_count, names)`: make the template of a creation call by a size-generic
     template, and record it in the dictionary `table` under `key`.
 
     `args` is the address of the `argument_count` arguments, of which the last have the keywords in the tuple `names`, or null. Return the
@@ -136,34 +139,41 @@ def _emit_instantiate_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_python_new_blank(f: FunctionBuilder) -> None:
-    """Emit `blank(recipe, spec)`, called from Python: return the tensor of `new_blank`, or None to decline."""
+    """Emit `blank(recipe, spec)`, called from Python: return the new, uninitialized tensor of `new_blank` for the same arguments, or None
+    to decline.
+    """
     f.return_or_none(f.call("new_blank", POINTER, _load_arguments(f, 2)))
 
 
 def _emit_new_blank(f: FunctionBuilder) -> None:
-    """Emit `new_blank(recipe, spec)`: return a new tensor of the spec `spec` in new, uninitialized memory; null to decline.
+    """Emit `new_blank(recipe, spec)`: return a new tensor of the spec `spec` in new, uninitialized memory of any size; null if memory is
+    short.
 
-    `recipe` is the recipe of data for this memory, of any size.
+    `recipe` is the recipe of data in memory, with the size of this memory. The references to both are not taken over.
     """
     recipe, spec = f.arguments
-    node = new_node_in_memory(f, recipe, f.require_new(f.call("memory_for", POINTER, [recipe])))
+    node = new_node_in_memory(f, recipe, f.require_new(f.call("allocate_result", POINTER, [recipe])))
     f.hold_borrowed(spec)
     f.transfer_held(node, spec)
-    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+    f.emit_return(f.call("new_tensor", POINTER, [node, spec]))
 
 
 def _emit_python_from_list(f: FunctionBuilder) -> None:
-    """Emit `list_again(list, table)`, called from Python: return the tensor of `made_of_list`, or None to decline."""
-    f.return_or_none(f.call("made_of_list", POINTER, _load_arguments(f, 2)))
+    """Emit `python_from_list(list, table)`, called from Python: return the tensor of `tensor_from_list` for the same arguments, or None to
+    decline.
+    """
+    f.return_or_none(f.call("tensor_from_list", POINTER, _load_arguments(f, 2)))
 
 
 def _emit_python_from_array(f: FunctionBuilder) -> None:
-    """Emit `array_again(array, table)`, called from Python: return the tensor of `made_of_array`, or None to decline."""
-    f.return_or_none(f.call("made_of_array", POINTER, _load_arguments(f, 2)))
+    """Emit `python_from_array(array, table)`, called from Python: return the tensor of `tensor_from_numpy` for the same arguments, or None
+    to decline.
+    """
+    f.return_or_none(f.call("tensor_from_numpy", POINTER, _load_arguments(f, 2)))
 
 
 def _emit_tensor_from_list(f: FunctionBuilder) -> None:
-    """Emit `made_of_list(list, table)`: return a new tensor with the numbers of a list, or of a list of equally long lists; null to
+    """Emit `tensor_from_list(list, table)`: return a new tensor with the numbers of a list, or of a list of equally long lists; null to
     decline.
 
     The dtype is float64 if one of the numbers is a float, else int64 or bool. A 0-d tensor with a known number, such as an element of
@@ -180,22 +190,23 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
         return [size, count, f.list_item(first_item, f.i64(0))]
 
     rows, count, first_number = f.choose(f.is_instance(first_item, "list"), measure_rows, lambda: [f.i64(0), size, first_item])
-    first_number = f.call("element_number", POINTER, [first_number])
+    first_number = f.call("load_element", POINTER, [first_number])
     f.decline_if(f.is_null(first_number))
     is_float, is_bool = f.is_instance(first_number, "float"), f.is_instance(first_number, "bool type")
     f.require(is_float | is_bool | f.is_instance(first_number, "int"))
     f.require(f.and_then(rows < MAX_ROWS, lambda: count < MAX_ROWS))
     kind = f.select_value(is_float, f.i64(FLOAT_KIND), f.select_value(is_bool, f.i64(BOOLEAN_KIND), f.i64(LIST_KINDS[int])))
-    tensor = f.call("list_of_kind", POINTER, [numbers, table, rows, count, kind])
+    tensor = f.call("tensor_of_kind", POINTER, [numbers, table, rows, count, kind])
     f.return_if(~f.is_null(tensor), lambda: tensor)
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     f.require(kind.equals(LIST_KINDS[int]))  # a float among integers
-    f.emit_return(f.call("list_of_kind", POINTER, [numbers, table, rows, count, f.i64(FLOAT_KIND)]))
+    f.emit_return(f.call("tensor_of_kind", POINTER, [numbers, table, rows, count, f.i64(FLOAT_KIND)]))
 
 
 def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
-    """Emit `list_of_kind(list, table, rows, count, kind)`: return a tensor of a list of `count` numbers, or of `rows` such lists if `rows`
-    is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length.
+    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a new tensor of a list of `count` numbers, or of `rows` such lists if
+    `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length. `table` is the cache
+    of `tensor_from_list`.
     """
     numbers, table, rows, count, kind = f.arguments
     key = f.box_integer((((rows << 31) | count) << 2) | kind)
@@ -206,14 +217,14 @@ def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
     tensor = _new_cached_blank(f, table, key, dtype, shape)
     f.release_held(shape)
     node = f.get_slot(f.get_slot(tensor, "Tensor.storage"), "Storage.node")
-    f.require(f.call("fill", I1, [numbers, load_data_address(f, f.get_slot(node, "Node.buffer")), rows, count, kind]))
+    f.require(f.call("fill_rows", I1, [numbers, load_data_address(f, f.get_slot(node, "Node.buffer")), rows, count, kind]))
     f.transfer_held(tensor)
     f.emit_return(tensor)
 
 
 def _emit_load_element(f: FunctionBuilder) -> None:
-    """Emit `element_number(item)`: return the known number of a 0-d tensor of float64, int64 or bool, or any other object itself; null for
-    other tensors, and while a call is recorded. The reference is borrowed, and no Python runs.
+    """Emit `load_element(item)`: return the known number of a 0-d tensor of float64, int64 or bool, or any other object itself; null for
+    other tensors, and while a call is recorded. The reference is borrowed, and no Python code runs.
     """
     (item,) = f.arguments
     f.return_if(~f.has_type(item, "Tensor"), lambda: item)
@@ -226,8 +237,8 @@ def _emit_load_element(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
-    """Emit `made_of_array(array, table)`: return a new tensor with a copy of the elements of a small, C-contiguous, writable array. Return
-    null for other arrays.
+    """Emit `tensor_from_numpy(array, table)`: return a new tensor with a copy of the elements of a C-contiguous, writable array of at most
+    `MAX_SMALL_BLOCK_BYTES` bytes. Return null for other arrays, and for a dtype without a counterpart.
 
     The dictionary `table` caches recipe and spec by shape and dtype.
     """
@@ -248,7 +259,7 @@ def _new_size_tuple(f: FunctionBuilder, *sizes: Value) -> Value:
     size_array = f.local(array(I64, len(sizes)))
     for k, size in enumerate(sizes):
         size_array.at(k, I64).store(size)
-    return f.call("integers", POINTER, [size_array, f.i64(len(sizes))])
+    return f.call("box_integers", POINTER, [size_array, f.i64(len(sizes))])
 
 
 def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
@@ -268,14 +279,15 @@ def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value
 
 
 def _emit_cache_blank(f: FunctionBuilder) -> None:
-    """Emit `cache_blank(table, key, dtype, shape)`: store the recipe and the spec of an uninitialized tensor in the dictionary `table`.
+    """Emit `cache_blank(table, key, dtype, shape)`: store the recipe and the spec of an uninitialized, contiguous tensor of `dtype` and the
+    tuple `shape` in the dictionary `table`.
 
-    The tensor is contiguous. The pair of recipe and spec becomes `table[key]`, and is returned as a new reference. Return null if the table
-    is full, or if the tensor has more than `MAX_SMALL_BLOCK_BYTES` bytes.
+    The pair of recipe and spec becomes `table[key]`, and is returned as a new reference. Return null if the table is full, or if the tensor
+    has more than `MAX_SMALL_BLOCK_BYTES` bytes.
     """
     table, key, dtype, shape = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
-    spec = f.require_new(f.call("row_major_spec", POINTER, [dtype, shape]))
+    spec = f.require_new(f.call("find_dense_spec", POINTER, [dtype, shape]))
     f.require(load_nbytes(f, spec) <= MAX_SMALL_BLOCK_BYTES)
     recipe = find_data_recipe(f, spec)
     pair = f.new_tuple(recipe, spec)
@@ -285,31 +297,32 @@ def _emit_cache_blank(f: FunctionBuilder) -> None:
 
 
 def _emit_python_fill(f: FunctionBuilder) -> None:
-    """Emit `fill_from_list(list, buffer, rows, count, kind)`, called from Python: write a list of `count` numbers, or of `rows` lists of
-    them if `rows` > 0, into the memory of a `Buffer`.
+    """Emit `fill_from_list(list, buffer, rows, count, kind)`, called from Python: write the numbers of a list into the memory of a
+    `Buffer`. `list` has `count` numbers, or, if `rows` > 0, `rows` lists of `count` numbers.
 
-    Return whether every number has a value of the kind `kind`, one of `LIST_KINDS`, and every list the length; if not, some may be written.
+    Return a bool: whether every list has its length, and every number has a value of the kind `kind`, one of `LIST_KINDS`. After False,
+    some numbers may be written.
     """
     numbers, buffer, *boxed_numbers = _load_arguments(f, 5)
     rows, count, kind = (f.unbox_integer(x) for x in boxed_numbers)
-    success = f.call("fill", I1, [numbers, load_data_address(f, buffer), rows, count, kind])
+    success = f.call("fill_rows", I1, [numbers, load_data_address(f, buffer), rows, count, kind])
     f.emit_return(f.box_bool(success))
 
 
 def _emit_fill_rows(f: FunctionBuilder) -> None:
-    """Emit `fill(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
-    true, or false for other contents.
+    """Emit `fill_rows(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
+    true, or false for other contents; then some numbers may be written.
 
-    `rows` is 0 for a flat list. See `fill_line` for the numbers.
+    `rows` is 0 for a flat list. `kind`, a value of `LIST_KINDS`, is the kind of the numbers, as in `fill_row`.
     """
     numbers, to, rows, count, kind = f.arguments
-    f.return_if(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, kind]))
+    f.return_if(rows.equals(0), lambda: f.call("fill_row", I1, [numbers, to, count, kind]))
     f.require(f.is_instance(numbers, "list"))
     row_bytes = count * f.select_value(kind.equals(BOOLEAN_KIND), f.i64(1), f.i64(8))
 
     def fill_row(k: Value) -> None:
         line = f.list_item(numbers, k)
-        f.require(f.call("fill_line", I1, [line, to.at(k * row_bytes, I8), count, kind]))
+        f.require(f.call("fill_row", I1, [line, to.at(k * row_bytes, I8), count, kind]))
 
     f.require(f.list_length(numbers).equals(rows))
     f.for_range(rows, fill_row)
@@ -317,17 +330,18 @@ def _emit_fill_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_row(f: FunctionBuilder) -> None:
-    """Emit `fill_line(list, to, count, kind)`: write a list of `count` numbers of a kind in `LIST_KINDS` to the address `to`. Return true,
-    or false for other contents.
+    """Emit `fill_row(list, to, count, kind)`: write a list of `count` numbers to the address `to`. Return true, or false for other
+    contents; then some numbers may be written.
 
-    Floats may be given as integers of 64 bits. No Python code runs.
+    `kind` is a value of `LIST_KINDS`: the numbers are stored as float64, int64 or bool. Floats may be given as integers of 64 bits, and
+    numbers as 0-d tensors (`load_element`). No Python code runs.
     """
     numbers, to, count, kind = f.arguments
     f.require(f.is_instance(numbers, "list"))
     f.require(f.list_length(numbers).equals(count))
 
     def load_number(k: Value) -> Value:
-        number = f.call("element_number", POINTER, [f.list_item(numbers, k)])
+        number = f.call("load_element", POINTER, [f.list_item(numbers, k)])
         f.decline_if(f.is_null(number))
         return number
 

@@ -22,29 +22,30 @@ MAX_HELD_OPERANDS = 4  # operands of a program, at most
 FUNCTION_BY_OPCODE = {
     CALL_OPCODE: "call_loop",
     SORT: "sort_rows",
-    ARGSORT: "sort_places",
-    SEARCH: "search",
-    TOPK: "best_of_rows",
-    WIDENED_CALL: "call_wider",
+    ARGSORT: "argsort_rows",
+    SEARCH: "run_search",
+    TOPK: "topk_rows",
+    WIDENED_CALL: "call_widened",
 }
-FUNCTION_BY_OPCODE |= {DIGITIZE: "digitize", INTERPOLATE: "interpolate_any", LEXSORT: "sort_by_keys", QR: "factor"}
+FUNCTION_BY_OPCODE |= {DIGITIZE: "digitize", INTERPOLATE: "run_interpolation", LEXSORT: "lexsort", QR: "factor_qr"}
 CONVERTED_LANES = 8  # of the vectors in which floats are converted
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `made_in_place`.
+    """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `run_program`.
 
-    The functions emitted include `call_loop`, `call_loop_apart`, `call_wider`, `widen` and `narrow`.
+    The functions emitted include `call_loop`, `call_loop_on_scratch`, `call_widened`, `widen` and `narrow`. `objects` is the table of the
+    objects that the code refers to.
     """
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
-    _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_apart", [*program_parameters, ("apart", POINTER)], I1))
+    _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_on_scratch", [*program_parameters, ("apart", POINTER)], I1))
     _emit_call_loop(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[CALL_OPCODE], program_parameters, I1))
     conversion_parameters = [("start", POINTER), ("to", POINTER), ("count", I64)]
     for name, kinds in (("widen", (FLOAT, DOUBLE)), ("narrow", (DOUBLE, FLOAT))):
         _emit_convert_floats(FunctionBuilder(module, objects, name, conversion_parameters, I1), *kinds)
     _emit_call_widened(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[WIDENED_CALL], program_parameters, I1))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
-    _emit_run_program(FunctionBuilder(module, objects, "made_in_place", arguments))
+    _emit_run_program(FunctionBuilder(module, objects, "run_program", arguments))
 
 
 def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand_index: Value, byte_offset: Value) -> Value:
@@ -75,7 +76,9 @@ def load_operand_extent(f: FunctionBuilder, byte_offsets: Sequence[int]) -> list
 
 
 def get_result_address(f: FunctionBuilder, results: Value, result_index: int | Value) -> Value:
-    """Return the address of the data of tensor `result_index` in the tuple `results` of result tensors, at the beginning of its memory."""
+    """Emit the address of the data of tensor `result_index` in the tuple `results` of result tensors in memory. Return the address, at the
+    beginning of the memory of the tensor; its offset is not added.
+    """
     node = f.get_slot(f.get_slot(f.tuple_item(results, result_index), "Tensor.storage"), "Storage.node")
     return load_data_address(f, f.get_slot(node, "Node.buffer"))
 
@@ -85,12 +88,13 @@ def collect_operands(
 ) -> tuple[Value, Value]:
     """Emit the collection of the operands of a call: `x`, and the tensors among the `argument_count` arguments at `args`.
 
-    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and the address of the array of their byte offsets.
-    The nodes are computed. `tensors` is the number of tensors.
+    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_owned`), and the address of the array of their byte offsets. The
+    nodes are computed. `tensors` is the number of tensors, with `x`.
 
     `number` is a dtype at run time, or Python's None; without `number`, there is no dtype either. With a dtype, the only number among the
     arguments is stored in that dtype. The address of the number then stands last in the array, with None for its node. The emitted function
-    returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node.
+    returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node. The same for a number
+    that `_store_scalar` does not store.
     """
     f.require(tensors < MAX_HELD_OPERANDS)
     is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")
@@ -127,9 +131,10 @@ def collect_operands(
 
 
 def _store_scalar(f: FunctionBuilder, argument: Value, dtype: Value, address: Value) -> None:
-    """Emit the store of `argument`, a Python float or integer, at `address`, in the dtype `dtype`: float64, float32 or int64.
+    """Emit the store of `argument`, a Python float or integer, at `address`, in the dtype `dtype`: float64, float32 or int64. Return None.
 
-    The emitted function returns null or 0 for an integer that might be rounded or does not fit, and for a float with int64.
+    The emitted function returns null or 0 for an integer that might be rounded or does not fit, and for a float with int64. Floats are
+    rounded to float32.
     """
 
     def store_float() -> None:
@@ -166,11 +171,11 @@ def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
 
 
 def _emit_run_program(f: FunctionBuilder) -> None:
-    """Emit `made_in_place(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed by the program of
-    its `DirectCallTemplate`, as a new reference.
+    """Emit `run_program(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed at once by the program
+    of its `DirectCallTemplate`, as a new reference.
 
-    `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null where the program
-    fails.
+    `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null to decline: where
+    the program fails or `collect_operands` declines.
     """
     x, args, argument_count, tensors, template = f.arguments
     program = f.address_at(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET)
@@ -210,15 +215,18 @@ def _emit_run_program(f: FunctionBuilder) -> None:
 
 
 def _emit_call_loop(f: FunctionBuilder) -> None:
-    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_apart` without scratch memory, and return its result."""
-    f.emit_return(f.call("call_loop_apart", I1, [*f.arguments, f.null()]))
+    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_on_scratch` with the same arguments, without scratch memory, and
+    return its result.
+    """
+    f.emit_return(f.call("call_loop_on_scratch", I1, [*f.arguments, f.null()]))
 
 
 def _emit_call_widened(f: FunctionBuilder) -> None:
-    """Emit `call_wider(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return true,
-    or false on a failure.
+    """Emit `call_widened(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return
+    true, or false on a failure, as `call_loop_on_scratch`.
 
-    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into `result_tensors`.
+    `program` is the address of the integers of the program. The operands (`nodes`, byte offsets `starts`) are converted into scratch
+    memory, and the results from there into `result_tensors`, a tuple.
     """
     program, nodes, starts, result_tensors = f.arguments
     size, operands, results, at_program = (f.load_word(program, 8 * k) for k in range(1, 5))
@@ -231,7 +239,7 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
         to, count, box = scratch.at(f.load_word(descriptor, 0), I8), f.load_word(descriptor, 8), f.address_at(descriptor, 16)
         single_data = to.at(count, FLOAT)
         f.call(
-            "copy_box",
+            "copy_region",
             I1,
             [
                 get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)),
@@ -243,7 +251,7 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
 
     f.for_range(operands, read)
     inner = program.at(at_program, I8)
-    f.require(f.call("call_loop_apart", I1, [inner, nodes, starts, result_tensors, scratch]))
+    f.require(f.call("call_loop_on_scratch", I1, [inner, nodes, starts, result_tensors, scratch]))
 
     def write(k: Value) -> None:
         descriptor = f.address_at(program, 5 * 8).at(operands * words + k * 16, I8)
@@ -275,8 +283,8 @@ def _emit_convert_floats(f: FunctionBuilder, source_type: Type, result_type: Typ
 
 
 def _emit_call_loop_on_scratch(f: FunctionBuilder) -> None:
-    """Emit `call_loop_apart(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says. Return true, or false on
-    a failure.
+    """Emit `call_loop_on_scratch(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says. Return true, or
+    false on a failure.
 
     `program` is the address of the integers of the program, and `memory` the address of scratch memory, or null. `nodes` and `starts` are
     the operands' nodes and byte offsets. `results` is the tuple of result tensors. Failures are an error of the loop, a result with the NaN

@@ -18,14 +18,15 @@ MAX_FREE_OBJECTS = 2048  # objects of each class
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`CLASS_dies`) objects of the classes with a free list.
+    """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`dealloc_CLASS`) objects of the classes with a free list.
 
-    For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates.
+    For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates. `objects` is the table of the objects that
+    the code refers to.
     """
     for cls in REUSED_CLASSES:
         module.define_global(f"dead_{cls}", f"internal global [{1 + MAX_FREE_OBJECTS} x i64] zeroinitializer, align 64")
         _emit_new_object(FunctionBuilder(module, objects, f"new_{cls}", []), cls)
-        _emit_dealloc(FunctionBuilder(module, objects, f"{cls}_dies", [("x", POINTER)], VOID, is_exported=True), cls)
+        _emit_dealloc(FunctionBuilder(module, objects, f"dealloc_{cls}", [("x", POINTER)], VOID, is_exported=True), cls)
     for cls in UNTRACKED_CLASSES:
         if cls not in REUSED_CLASSES:
             f = FunctionBuilder(module, objects, f"new_{cls}", [])
@@ -33,7 +34,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _get_free_list(f: FunctionBuilder, cls: str) -> tuple[Value, Value]:
-    """Return the address of the length of the free list of the class named `cls`, and the address of its first item."""
+    """Emit two addresses in the free list of the class named `cls`, and return both: of its length, and of its first item."""
     length_address = f.define(POINTER, f"getelementptr i64, ptr @dead_{cls}, i64 0")
     return length_address, length_address.at(1, I64)
 
@@ -53,8 +54,9 @@ def _emit_new_object(f: FunctionBuilder, cls: str) -> None:
 
 
 def _emit_dealloc(f: FunctionBuilder, cls: str) -> None:
-    """Emit `CLASS_dies(x)`: drop the slots of an object after its last reference is gone. Then put the object on the free list, or free its
-    memory if the list is full or the object is of a subclass.
+    """Emit `dealloc_CLASS(x)`, the deallocator (`tp_dealloc`) of the class named `cls`: clear weak references and drop the slots of an
+    object after its last reference is gone. Then put the object on the free list, or free its memory if the list is full or the object is
+    of a subclass. The function returns nothing.
     """
     (x,) = f.arguments
     f.call("PyObject_GC_UnTrack", VOID, [x])

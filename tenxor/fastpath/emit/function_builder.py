@@ -34,10 +34,10 @@ SLOTS_SET_BY_INIT = {"Tensor": ("storage", "dtype"), "Storage": ("node",)}
 
 
 class FunctionBuilder(Builder):
-    """A builder of one LLVM function, whose arguments and locals are objects (`ptr`) or 64-bit integers.
+    """A builder of one LLVM function that works on CPython objects (`ptr`) and 64-bit integers.
 
-    The methods emit instructions at the cursor, and return `Value`s: results at run time. A test returns an `i1`. Objects and slots are
-    found in the table `objects`; `result` is the type that the emitted function returns.
+    The methods are called while the code is made. They emit instructions at the cursor, and return `Value`s: results at run time. A test
+    returns an `i1`. Objects and slots are found in the table `objects`; `result` is the type that the emitted function returns.
 
     An early exit leaves the work to the caller of the emitted function: it releases the held references, and returns null or 0. A reference
     is held from the call of `hold_borrowed` or `hold_owned` until that of `transfer_held` or `release_held`, in the order of emission.
@@ -62,7 +62,7 @@ class FunctionBuilder(Builder):
     # Objects and memory
 
     def load_object(self, name: str) -> Value:
-        """Emit a load of the object called `name` in the table `@objects`. The reference is borrowed."""
+        """Emit a load of the object called `name` in the table `@objects`. Return the object, a borrowed reference."""
         index = self.objects.get_index(name)
         return self.define(POINTER, f"load ptr, ptr getelementptr (ptr, ptr @objects, i64 {index})")
 
@@ -75,7 +75,9 @@ class FunctionBuilder(Builder):
         return Value(self, POINTER, "null")
 
     def get_slot(self, x: Value, slot: str) -> Value:
-        """Emit a load of a slot, named "Class.name", of an instance; null if the slot is empty. The reference is borrowed."""
+        """Emit a load of a slot, named "Class.name", of the instance `x`. Return the content, a borrowed reference, or null if the slot is
+        empty.
+        """
         return self.address_at(x, self.objects.get_slot_offset(slot)).load(POINTER)
 
     def set_slot(self, x: Value, slot: str, value: Value) -> None:
@@ -83,31 +85,31 @@ class FunctionBuilder(Builder):
         self.address_at(x, self.objects.get_slot_offset(slot)).store(value)
 
     def address_at(self, x: Value, offset: int) -> Value:
-        """Emit the address `offset` bytes behind `x`."""
+        """Emit the address `offset` bytes behind the address `x`, and return it."""
         return self.define(POINTER, f"getelementptr i8, ptr {x.text}, i64 {offset}")
 
     def load_word(self, x: Value, offset: int) -> Value:
-        """Emit a load of the 64-bit integer `offset` bytes behind `x`."""
+        """Emit a load of the 64-bit integer `offset` bytes behind the address `x`, and return the integer."""
         return self.address_at(x, offset).load(I64)
 
     def tuple_item(self, items: Value, k: int | Value) -> Value:
-        """Emit a load of item `k` of a tuple; the reference is borrowed."""
+        """Emit a load of item `k` of a tuple, without a check of `k`. Return the item, a borrowed reference."""
         return self.address_at(items, TUPLE_ITEMS_OFFSET).at(k, POINTER).load(POINTER)
 
     def list_length(self, items: Value) -> Value:
-        """Emit a call for the length of a list, an `i64`."""
+        """Emit a call for the length of a list. Return the length, an `i64`."""
         return self.call("PyList_Size", I64, [items])
 
     def list_item(self, items: Value, k: Value) -> Value:
-        """Emit a call for item `k` of a list; the reference is borrowed."""
+        """Emit a call for item `k` of a list. Return the item, a borrowed reference."""
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append_to_list(self, items: Value, item: Value) -> None:
-        """Emit an append of `item` to the list `items`. The list takes a new reference. If memory runs out, an early exit is taken."""
+        """Emit an append of `item` to the list `items`, which takes a reference of its own. If memory runs out, an early exit is taken."""
         self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
 
     def type_of(self, x: Value) -> Value:
-        """Emit a load of the type of `x`; the reference is borrowed."""
+        """Emit a load of the type of `x`. Return the type, a borrowed reference."""
         return self.address_at(x, TYPE_OFFSET).load(POINTER)
 
     def has_type(self, x: Value, name: str) -> Value:
@@ -143,7 +145,7 @@ class FunctionBuilder(Builder):
         return x.equals(self.load_object(name))
 
     def is_null(self, x: Value) -> Value:
-        """Emit a test whether a pointer is null."""
+        """Emit a test whether the pointer `x` is null."""
         return self.define(I1, f"icmp eq ptr {x.text}, null")
 
     def local(self, kind: Type, value: Value | None = None) -> Value:
@@ -173,7 +175,7 @@ class FunctionBuilder(Builder):
         return self.load_refcount(x).equals(1)
 
     def load_refcount(self, x: Value) -> Value:
-        """Emit a load of the reference count of `x`, as an `i32`."""
+        """Emit a load of the reference count of `x`. Return the count, an `i32`."""
         return self.address_at(x, REFCOUNT_OFFSET).load(I32)  # since Python 3.12 the upper 32 bits of the word are not part of the count
 
     def decref(self, x: Value) -> None:
@@ -183,7 +185,9 @@ class FunctionBuilder(Builder):
         self.only_if_unlikely(count.equals(1), lambda: self.call("_Py_Dealloc", VOID, [x]))
 
     def _load_refcount_word(self, x: Value) -> tuple[Value, Value, Value | int]:
-        """Emit a load of the reference count. Return its address, the count, and the step: 1, or 0 for an immortal object."""
+        """Emit a load of the reference count of `x`. Return its address, the count, and the step by which to change the count: 1, or 0 for
+        an immortal object.
+        """
         address = self.address_at(x, REFCOUNT_OFFSET)
         if not HAS_IMMORTAL_OBJECTS:
             return address, address.load(I64), 1
@@ -238,7 +242,9 @@ class FunctionBuilder(Builder):
         self.branch(self._get_exit_block())
 
     def _get_exit_block(self) -> Block:
-        """Return the block that releases the references held now, and returns null or 0. Equal sets of held references share a block."""
+        """Return the block that releases the references held now, and returns null or 0. It is emitted on the first call; equal sets of
+        held references share a block.
+        """
         held = tuple([x.text for x in self._held])
         exit_block = self._exits.get(held)
         if exit_block is None:
@@ -260,11 +266,13 @@ class FunctionBuilder(Builder):
         return self.hold_owned(x)
 
     def emit_if(self, condition: Value, make: Callable[[], object]) -> None:
-        """Emit the code of `make`, run where `condition` holds."""
+        """Emit the code of `make`, run where `condition` holds. `make` is called once, now, and its result is ignored."""
         self.only_if(condition, make)
 
     def return_if(self, condition: Value, make: ValueEmitter) -> None:
-        """Emit a return of the value that `make` emits, taken where `condition` holds. Held references are not released."""
+        """Emit a return of the value that `make` emits, taken where `condition` holds. The emission goes on behind it. Held references are
+        not released.
+        """
         inside, after = self.block("then"), self.block("after")
         self.branch_if(condition, inside, after)
         self.cursor.block = inside
@@ -303,7 +311,10 @@ class FunctionBuilder(Builder):
     def fold_range_values(
         self, count: Value, initial_values: Sequence[Value], body: Callable[[Value, Sequence[Value]], Sequence[Value]]
     ) -> list[Value]:
-        """Emit a loop `values = body(k, values)` for k = 0, ..., count - 1, starting with `initial_values`. Return the final values."""
+        """Emit a loop `values = body(k, values)` for k = 0, ..., `count` - 1, starting with `initial_values`. Return the final values.
+
+        `body` emits the code of an iteration, and returns the next values, as many as before.
+        """
         begin = [self.i64(0), *initial_values]
         return self.iterate_while(begin, lambda state: state[0] < count, lambda state: [state[0] + 1, *body(state[0], state[1:])])[1:]
 
@@ -313,7 +324,11 @@ class FunctionBuilder(Builder):
         condition: Callable[[Sequence[Value]], Value],
         body: Callable[[Sequence[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """Emit a loop `values = body(values)`, starting with `initial_values`, while `condition(values)` holds. Return the final values."""
+        """Emit a loop `values = body(values)`, starting with `initial_values`, while `condition(values)` holds. Return the final values.
+
+        `condition` emits a test, run before each iteration. `body` emits the code of an iteration, and returns the next values, as many as
+        before.
+        """
         entry_block, head, inside, after = self.cursor.block, self.block("next"), self.block("body"), self.block("after")
         self.branch(head)
         self.cursor.block = head
@@ -342,18 +357,22 @@ class FunctionBuilder(Builder):
     # Python's integers, containers and calls
 
     def unbox_integer(self, x: Value) -> Value:
-        """Emit the value of a Python integer as an `i64`. The integer must fit; one-digit integers are read inline."""
+        """Emit the value of a Python integer, and return it as an `i64`. The integer must fit, or else the value is -1 with an error set;
+        one-digit integers are read inline.
+        """
         return self._unbox_one_digit(x, [], lambda: [self.call("PyLong_AsLongLong", I64, [x])])[0]
 
     def unbox_address(self, x: Value) -> Value:
-        """Emit the value of a Python integer that fits into 64 bits and mostly has two digits, as addresses have; these are read inline."""
+        """Emit the value of a Python integer, and return it as an `i64`. The integer must fit. The integers mostly have two digits, as
+        addresses have; these are read inline.
+        """
         head, low = self._load_digit(x, 0)
         read_both = lambda: [low + (self._load_digit(x, 1)[1] << DIGIT_BITS)]
         return self.choose(head.equals(TWO_DIGIT_SIZE_WORD), read_both, lambda: [self.call("PyLong_AsLongLong", I64, [x])], (99, 1))[0]
 
     def unbox_checked(self, x: Value) -> tuple[Value, Value]:
-        """Emit the value of any Python integer. Return the value as an `i64`, and an `i1`: whether it fits into 64 bits. If not, the value
-        has no meaning.
+        """Emit the value of any Python integer. Return the value as an `i64`, and an `i1`: whether the integer fits into 64 bits. If not,
+        the value has no meaning, and no error is set.
         """
 
         def convert_long() -> list[Value]:
@@ -371,38 +390,43 @@ class FunctionBuilder(Builder):
         return self.load_word(x, SIZE_OFFSET), self.address_at(x, DIGITS_OFFSET + 4 * k).load(I32).cast("zext", I64)
 
     def _unbox_one_digit(self, x: Value, further_values: Sequence[Value], otherwise: Callable[[], Sequence[Value]]) -> list[Value]:
-        """Emit a choice: the value of an integer of one digit, followed by `further_values`; for a longer integer the values from
-        `otherwise`.
+        """Emit a choice, and return the chosen values: for an integer of one digit its value, followed by `further_values`; for a longer
+        integer the values that `otherwise` emits.
         """
         head, digit = self._load_digit(x, 0)
         small, sign = self.has_one_digit(x), head if HAS_SIGNED_DIGIT_COUNT else self.i64(1) - (head & 3)
         return self.choose(small, lambda: [sign * digit, *further_values], otherwise, (99, 1))
 
     def has_one_digit(self, x: Value) -> Value:
-        """Emit a test whether a Python integer has at most one digit."""
+        """Emit a test whether a Python integer has at most one digit, of 30 bits."""
         head, _ = self._load_digit(x, 0)
         return (head + 1).compare("ult", 3) if HAS_SIGNED_DIGIT_COUNT else head.compare("ult", TWO_DIGIT_SIZE_WORD)
 
     def has_more_digits(self, x: Value, *, is_negative: bool = False) -> Value:
-        """Emit a test whether a Python integer has two digits or more and is positive, or negative if `is_negative`."""
+        """Emit a test whether a Python integer has two digits of 30 bits or more and is positive, or negative if `is_negative`."""
         head, _ = self._load_digit(x, 0)
         if HAS_SIGNED_DIGIT_COUNT:
             return head <= -2 if is_negative else head >= 2
         return (head >= TWO_DIGIT_SIZE_WORD) & (head & 3).equals(2 if is_negative else 0)
 
     def box_integer(self, x: Value) -> Value:
-        """Emit the conversion of an `i64` to a new Python integer. Return the integer, which is held (see `hold_owned`)."""
+        """Emit the conversion of an `i64` to a new Python integer. Return the integer, which is held (see `hold_owned`). If memory runs
+        out, an early exit is taken.
+        """
         return self.require_new(self.call("PyLong_FromLongLong", POINTER, [x]))
 
     def look_up(self, table: Value, key: Value) -> Value:
-        """Emit a lookup in the dictionary `table`. Return the value, borrowed; null if the key is missing, or if the lookup sets an
-        error.
+        """Emit a lookup of `key` in the dictionary `table`. Return the value, borrowed; null if the key is missing, or, with an error set,
+        if the lookup fails.
         """
         return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
     def new_instance(self, name: str, **slots: Value) -> Value:
         """Emit the creation of an instance of the class called `name`, with values in its slots. Return the instance, which is held (see
-        `hold_owned`). The instance takes over the reference to each value; a held value is held no more. Further slots are empty.
+        `hold_owned`). If memory runs out, an early exit is taken.
+
+        The keywords `slots` name the slots. The instance takes over the reference to each value; a held value is held no more. Further
+        slots are empty.
         """
         instance = self.require_new(
             self.call(f"new_{name}", POINTER, []) if name in (*REUSED_CLASSES, *UNTRACKED_CLASSES) else self.allocate_instance(name)
@@ -414,8 +438,8 @@ class FunctionBuilder(Builder):
         return instance
 
     def allocate_instance(self, name: str) -> Value:
-        """Emit the allocation of an instance of a class, with empty slots. Return a new reference that is not held; null if memory runs
-        out. The garbage collector does not track instances of the classes in `UNTRACKED_CLASSES`.
+        """Emit the allocation of an instance of the class called `name`, with empty slots. Return a new reference that is not held; null if
+        memory runs out. The garbage collector does not track instances of the classes in `UNTRACKED_CLASSES`.
         """
         if name not in UNTRACKED_CLASSES:
             return self.call("PyType_GenericAlloc", POINTER, [self.load_object(name), self.i64(0)])
@@ -435,7 +459,7 @@ class FunctionBuilder(Builder):
 
     def new_tuple(self, *items: Value) -> Value:
         """Emit the creation of a tuple of `items`. Return the tuple, which is held (see `hold_owned`). The tuple takes over the reference
-        to each item; a held item is held no more.
+        to each item; a held item is held no more. If memory runs out, an early exit is taken.
         """
         tuple_object = self.require_new(self.call("PyTuple_New", POINTER, [self.i64(len(items))]))
         for k, item in enumerate(items):
@@ -445,9 +469,10 @@ class FunctionBuilder(Builder):
         return tuple_object
 
     def build_tuple(self, count: Value, item: Callable[[Value], Value]) -> Value:
-        """Emit the creation of a tuple of length `count`. Return the tuple, which is held (see `hold_owned`).
+        """Emit the creation of a tuple of length `count`. Return the tuple, which is held (see `hold_owned`). If memory runs out, an early
+        exit is taken.
 
-        `item(k)` emits item k, a new reference; if it is null, the emitted function returns null or 0.
+        `item(k)` emits item k, a new reference that is not held; if it is null at run time, an early exit is taken.
         """
         tuple_object = self.require_new(self.call("PyTuple_New", POINTER, [count]))
 
@@ -460,8 +485,9 @@ class FunctionBuilder(Builder):
         return tuple_object
 
     def return_if_cached(self, table: Value, key: Value) -> None:
-        """Emit a dictionary lookup by `key`, a new tuple. On a hit, the emitted function releases `key`, and returns the value as a new
-        reference. Further held references are not released.
+        """Emit a lookup in the dictionary `table` by `key`, an object that the emitted function owns. On a hit, the emitted function
+        releases `key`, and returns the value as a new reference. Further held references are not released. On a miss, the code goes on, and
+        `key` stays held.
         """
         cached = self.look_up(table, key)
 
@@ -473,8 +499,8 @@ class FunctionBuilder(Builder):
         self.return_if(~self.is_null(cached), take_cached)
 
     def call_python(self, name: str, *arguments: Value) -> Value:
-        """Emit a call of the Python function called `name` in the table `@objects`; if the call raises, an early exit is taken. Return the
-        result, which is released at once: the pointer may only be compared with immortal objects.
+        """Emit a call of the Python function called `name` in the table `@objects`; if the call raises, an early exit is taken, with the
+        error set. Return the result, which is released at once: the pointer may only be compared with immortal objects.
         """
         function = self.load_object(name)
         if len(arguments) < 2:
@@ -531,7 +557,7 @@ class FunctionBuilder(Builder):
         self.call("PyErr_Clear", VOID, [])
 
     def box_bool(self, holds: Value) -> Value:
-        """Emit a choice of Python's True, where `holds`, or False. Return a new reference."""
+        """Emit a choice of Python's True, where the `i1` `holds` is true, or False. Return a new reference."""
         return self.incref(self.select_value(holds, self.load_object("True"), self.load_object("False")))
 
     def return_or_none(self, result: Value) -> None:
@@ -543,9 +569,9 @@ class FunctionBuilder(Builder):
         self.emit_return(self.incref(self.load_object("None")))
 
     def first_non_null(self, x: Value, fallback: Value) -> Value:
-        """Emit a choice: `x`, or `fallback` where `x` is null."""
+        """Emit a choice of two pointers, and return the chosen one: `x`, or `fallback` where `x` is null."""
         return select(self.is_null(x), fallback, x)
 
     def select_value(self, condition: Value, yes: Value, no: Value) -> Value:
-        """Emit a choice of two values, both of them computed: `yes` where `condition` holds, else `no`."""
+        """Emit a choice of two values, both of them computed, and return the chosen one: `yes` where `condition` holds, else `no`."""
         return select(condition, yes, no)

@@ -23,26 +23,28 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`."""
     out_parameters = [("function", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
-    _emit_write_into_out(FunctionBuilder(module, objects, "written_into", out_parameters))
-    _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "stored_tensor_of", [("value", POINTER)]))
+    _emit_write_into_out(FunctionBuilder(module, objects, "write_into_out", out_parameters))
+    _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "new_tensor_in_memory", [("value", POINTER)]))
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, fast_path in _EMITTERS_BY_KIND.items():
         _emit_function_entry(FunctionBuilder(module, objects, get_entry_symbol(name), called, is_exported=True), fast_path)
 
 
 def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None:
-    """Emit a vectorcall entry of public functions: return the result of the code of `fast_path`, or, where that is null, of a call of the
-    function in Python.
+    """Emit a vectorcall entry of public functions, called by CPython: return the result of the code of `fast_path`, or, where that is null,
+    of a call of the function in Python.
 
     `fast_path` gets the operation or name of the function, the address of the arguments, the number of positional arguments, and the tuple
-    of keywords or null. An error other than MemoryError is raised at once. An uninitialized tensor among the arguments raises
-    AttributeError instead of the call of Python.
+    of keywords or null. A call that only adds `out=` goes to `write_into_out`. An error other than MemoryError is raised at once. An
+    uninitialized tensor among the arguments raises AttributeError instead of the call of Python.
     """
     function, args, flags, names = f.arguments
     count = flags & _ARGUMENT_COUNT_MASK
     result = fast_path(f, f.get_slot(function, "PatchableFunction.routine_argument"), args, count, names)
     f.return_if(~f.is_null(result), lambda: result)
-    written_out = f.choose(f.is_null(names), lambda: [names], lambda: [f.call("written_into", POINTER, [function, args, count, names])])[0]
+    written_out = f.choose(f.is_null(names), lambda: [names], lambda: [f.call("write_into_out", POINTER, [function, args, count, names])])[
+        0
+    ]
     f.return_if(~f.is_null(written_out), lambda: written_out)
     f.propagate_error()
     f.for_range(count, lambda k: f.raise_if_uninitialized(args.at(k, POINTER).load(POINTER)))
@@ -50,11 +52,12 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
 
 
 def _emit_write_into_out(f: FunctionBuilder) -> None:
-    """Emit `written_into(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
-    result over this argument, and return the latter.
+    """Emit `write_into_out(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
+    result over this argument, and return `out` as a new reference.
 
-    Return null, before anything is written, unless the result is a tensor with the dtype and the shape of `out`. `args` is the address of
-    `count` positional arguments and of values for the keywords in the tuple `names`.
+    Return null, before anything is written, unless the last keyword is `out`, `out` is a tensor, and the result is a tensor of its dtype
+    and shape. Null is also the result of an error. `args` is the address of `count` positional arguments and of values for the keywords in
+    the tuple `names`.
     """
     function, args, count, names = f.arguments
     name_count = f.load_word(names, SIZE_OFFSET)
@@ -70,7 +73,7 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
     def has_shape() -> Value:
         has_dtype = f.get_slot(spec, "Spec.dtype").equals(f.get_slot(out_spec, "Spec.dtype"))
         shapes = [f.get_slot(s, "Spec.shape") for s in (spec, out_spec)]
-        return f.and_then(has_dtype, lambda: f.call("are_alike", I1, shapes))
+        return f.and_then(has_dtype, lambda: f.call("are_equal_tuples", I1, shapes))
 
     f.require(f.or_else(spec.equals(out_spec), has_shape))
     call_arguments = f.local(array(POINTER, 2))
@@ -82,28 +85,32 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
 
 
 def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
-    """Emit `stored_tensor_of(value)`: return the tensor `tensor_of(value)`, with a node in memory for a known scalar; null without one."""
+    """Emit `new_tensor_in_memory(value)`: return the new tensor of `convert_value(value)`, with a node in memory in place of a known
+    scalar. Return null if `convert_value` does.
+    """
     (value,) = f.arguments
-    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    tensor = f.require_new(f.call("convert_value", POINTER, [value]))
     is_scalar = is_known_scalar(f, f.get_slot(tensor, "Tensor.storage"))
-    (node,) = f.choose(is_scalar, lambda: [f.call("scalar_node", POINTER, [tensor])], lambda: [f.null()])
+    (node,) = f.choose(is_scalar, lambda: [f.call("new_scalar_node", POINTER, [tensor])], lambda: [f.null()])
     f.decline_if(is_scalar & f.is_null(node))
     f.transfer_held(tensor)
     f.return_if(f.is_null(node), lambda: tensor)
     spec = f.incref(f.get_slot(tensor, "Tensor.spec"))
     f.decref(tensor)
-    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+    f.emit_return(f.call("new_tensor", POINTER, [node, spec]))
 
 
 def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the conversion of the only argument at `args` to a tensor. A tensor is returned as it is. Return null for other values.
+    """Emit the conversion of the only argument at `args` to a tensor. Return a new reference: to the argument itself if it is a tensor, or
+    to a new tensor; null for other values (`convert_value`).
 
-    `count` and `names` are as in `_apply_unary`.
+    Null is also the result for keywords or another `count` than 1: then the function in Python is called. `count` and `names` are as in
+    `_apply_unary`. The operation is not used.
     """
 
     def call() -> Value:
         value = args.load(POINTER)
-        convert = lambda: [f.call("stored_tensor_of", POINTER, [value])]
+        convert = lambda: [f.call("new_tensor_in_memory", POINTER, [value])]
         return f.choose(f.is_instance(value, "Tensor"), lambda: [f.incref(value)], convert)[0]
 
     return _call_if_positional(f, 1, count, names, call)
@@ -113,7 +120,7 @@ def _call_if_positional(f: FunctionBuilder, expected_count: int, count: Value, n
     """Emit the code of `call`, run if `count`, the number of positional arguments, is `expected_count`, and `names`, the tuple of keywords,
     is null.
 
-    Return the result, or null, so that the function in Python is called.
+    Return the result of `call`, which emits a pointer, or null in the other case, so that the function in Python is called.
     """
     is_positional = f.and_then(count.equals(expected_count), lambda: f.is_null(names))
     return f.choose(is_positional, lambda: [call()], lambda: [f.null()])[0]
@@ -126,42 +133,46 @@ def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names
     At run time, null is the result for keywords or another `count` than 1, and also with an exception set. The result is pending, except
     for `abs` and `negative` of a scalar, which give a known scalar.
     """
-    return _call_if_positional(f, 1, count, names, lambda: f.call("unary", POINTER, [args.load(POINTER), op]))
+    return _call_if_positional(f, 1, count, names, lambda: f.call("apply_unary", POINTER, [args.load(POINTER), op]))
 
 
 def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on the two operands at `args`. Return the result, mostly pending; null to decline.
+    """Emit the operation `op` on the two operands at `args`. Return the result, a new reference, or null to have the function in Python
+    called.
 
-    One operand must be a tensor. `count` and `names` are as in `_apply_unary`.
+    One operand must be a tensor. Null is the result for keywords or another `count` than 2, and also with an exception set. The result is
+    pending, except for an operation of `SCALAR_OPS` on two scalars, which gives a known scalar. `count` and `names` are as in
+    `_apply_unary`.
     """
 
     def call() -> Value:
         x, y = args.load(POINTER), args.at(1, POINTER).load(POINTER)
-        apply_in_order = lambda: [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
-        apply_reflected = lambda: [f.call("binary", POINTER, [y, x, op, f.constant(I1, True)])]
+        apply_in_order = lambda: [f.call("apply_binary", POINTER, [x, y, op, f.constant(I1, False)])]
+        apply_reflected = lambda: [f.call("apply_binary", POINTER, [y, x, op, f.constant(I1, True)])]
         return f.choose(f.has_type(x, "Tensor"), apply_in_order, apply_reflected)[0]
 
     return _call_if_positional(f, 2, count, names, call)
 
 
 def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the pending result; null to decline.
+    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the pending result, a new reference,
+    or null to have the function in Python called.
 
-    `count` and `names` are as in `_apply_unary`.
+    Null is the result for keywords or another `count` than 3, and also with an exception set. `count` and `names` are as in `_apply_unary`.
     """
     return _call_if_positional(
-        f, 3, count, names, lambda: f.call("applied", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.i64(2)])
+        f, 3, count, names, lambda: f.call("apply_operation", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.i64(2)])
     )
 
 
 def _replay_call(f: FunctionBuilder, name: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`call_replay.py`). Return the result, or
-    null to decline.
+    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`replay_method`). Return the result as a
+    new reference, or null to have the function in Python called.
 
     `args` is the address of `count` positional arguments, a tensor first, then of the values for the keywords in the tuple `names`, or
-    null.
+    null. Null is the result if no call is recorded and no size-generic template fits.
     """
-    call = lambda: [f.call("called", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]
+    call = lambda: [f.call("replay_method", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]
     return f.choose(count > 0, call, lambda: [f.null()])[0]
 
 

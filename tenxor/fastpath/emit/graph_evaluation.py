@@ -61,22 +61,24 @@ SHARING_LIMITS = ThreadLimits()
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to compute a pending graph by the launch record of its plan.
 
-    The functions emitted include `computed_whole`, `run_graph`, `run_step`, `frame_for`, `alone_by_rule` and `is_framed`.
+    The functions emitted include `compute_fused`, `run_graph`, `run_kernel`, `find_graph_record`, `derive_node_record` and
+    `has_usable_record`.
     """
     module.define_global("meeting", "global ptr null")  # the address of `thread_count.worker_handle`, which describes the worker threads
-    _emit_run_kernel(FunctionBuilder(module, objects, "run_step", [("step", POINTER)], I1))
+    _emit_run_kernel(FunctionBuilder(module, objects, "run_kernel", [("step", POINTER)], I1))
     _emit_run_graph(FunctionBuilder(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
-    _emit_find_graph_record(FunctionBuilder(module, objects, "frame_for", [("frames", POINTER), ("key", POINTER)]))
-    _emit_derive_node_record(FunctionBuilder(module, objects, "alone_by_rule", [("node", POINTER)], I1))
-    _emit_has_usable_record(FunctionBuilder(module, objects, "is_framed", [("root", POINTER)], I1))
-    _emit_compute_fused(FunctionBuilder(module, objects, "computed_whole", [("root", POINTER)], I1))
+    _emit_find_graph_record(FunctionBuilder(module, objects, "find_graph_record", [("frames", POINTER), ("key", POINTER)]))
+    _emit_derive_node_record(FunctionBuilder(module, objects, "derive_node_record", [("node", POINTER)], I1))
+    _emit_has_usable_record(FunctionBuilder(module, objects, "has_usable_record", [("root", POINTER)], I1))
+    _emit_compute_fused(FunctionBuilder(module, objects, "compute_fused", [("root", POINTER)], I1))
 
 
 def _emit_compute_fused(f: FunctionBuilder) -> None:
-    """Emit `computed_whole(root)`: compute the pending node `root` with its graph by the kernels of a plan. Return true, or false to
-    decline.
+    """Emit `compute_fused(root)`: compute the pending node `root` with its graph by the kernels of a plan. Return true, or false to leave
+    the node to Python, with or without an error set.
 
-    Python makes a missing launch record. The caller owns `root`.
+    Python makes a missing launch record. The caller owns a reference to `root`. Python code may run. A result of more than
+    `MAX_SMALL_BLOCK_BYTES` bytes is declined if it has more than `MAX_RESULT_BYTES` bytes, or enough elements to be shared among threads.
     """
     (root,) = f.arguments
     recipe = f.get_slot(root, "Node.recipe")
@@ -85,10 +87,10 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 
     def require_record() -> None:
         f.require((nbytes <= MAX_RESULT_BYTES) & (load_element_count(f, root) < SHARING_LIMITS.min_shared_work))
-        f.require(f.call("is_framed", I1, [root]))
+        f.require(f.call("has_usable_record", I1, [root]))
 
     f.emit_if(nbytes > MAX_SMALL_BLOCK_BYTES, require_record)  # large memory comes from Python: ask only for a graph that can run
-    out = f.require_new(f.call("memory_for", POINTER, [recipe]))
+    out = f.require_new(f.call("allocate_result", POINTER, [recipe]))
 
     def run() -> list[Value]:
         return [f.call("run_graph", I64, [root, out, f.load_object("graphs")])]
@@ -107,9 +109,9 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
         """
         node = f.hold_borrowed(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(POINTER))
         require_all_stable_orders(f, root, node)
-        f.require(f.call("computed", I1, [node]))
+        f.require(f.call("compute_node", I1, [node]))
         f.release_held(node, out)
-        return f.call("computed_whole", I1, [root])
+        return f.call("compute_fused", I1, [root])
 
     held_references = list(f._held)
     f.return_if(status.equals(HELD_ELSEWHERE), compute_held_first)
@@ -120,16 +122,17 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 
 
 def _emit_has_usable_record(f: FunctionBuilder) -> None:
-    """Emit `is_framed(root)`: return whether the pending graph of `root` has a launch record that can run now; Python makes a missing
-    record.
+    """Emit `has_usable_record(root)`: return whether the pending graph of `root` has a launch record that can run now; Python makes a
+    missing record.
 
-    False stands for a graph without a key or without a record, and for a record that needs workers that are not awake. An error may be set.
+    False stands for a graph without a key or with an empty record, and for a record that needs workers that are not awake. An error may be
+    set.
     """
     (root,) = f.arguments
 
     def look_up_record() -> Value:
-        key = f.require_new(f.call("key_of_graph", POINTER, [root]))
-        frame = f.call("frame_for", POINTER, [f.load_object("graphs"), key])
+        key = f.require_new(f.call("build_graph_key", POINTER, [root]))
+        frame = f.call("find_graph_record", POINTER, [f.load_object("graphs"), key])
         f.release_held(key)
         return frame
 
@@ -141,17 +144,18 @@ def _emit_has_usable_record(f: FunctionBuilder) -> None:
 
 def request_record(f: FunctionBuilder, function_name: str, root: Value) -> None:
     """Emit a call of the Python function called `function_name` in the object table, which makes and stores the launch record of the graph
-    of `root`.
+    of the node `root`. Return None.
 
-    The function may leave the record missing. The emitted function returns null or 0 if an error is set or the call raises an error.
+    The function may leave the record missing. The emitted function returns null or 0 if an error is set before, or if the call raises an
+    error.
     """
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # memory for a record may have run out
     f.call_python(function_name, root)
 
 
 def _emit_find_graph_record(f: FunctionBuilder) -> None:
-    """Emit `frame_for(frames, key)`: return the launch record of the graph visited last (by `key_of_graph`), borrowed; null if no record is
-    known.
+    """Emit `find_graph_record(frames, key)`: return the launch record of the graph visited last (by `build_graph_key`), borrowed; null if
+    no record is known, or if memory runs out.
 
     `frames` is a dictionary of records, and `key` the key of the graph. A missing record is made by a size-generic template and put into
     `frames`, if possible. No Python code runs.
@@ -168,27 +172,27 @@ def _emit_find_graph_record(f: FunctionBuilder) -> None:
 
 
 def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Value]:
-    """Emit the making of a launch record for the graph visited last (by `key_of_graph`), by a size-generic template of its signature.
+    """Emit the making of a launch record for the graph visited last (by `build_graph_key`), by a size-generic template of its signature.
 
-    Return the size-generic template (`SizedRecord`), the record, which is held (see `FunctionBuilder.hold_borrowed`), and the plan with its
-    kernels. `frames` is the table for the record, which is part of the signature. The emitted function returns null or 0 without a valid
-    template.
+    Return three values: the size-generic template (`SizedRecord`), borrowed; the record, which is held (see `FunctionBuilder.hold_owned`);
+    and the plan with its kernels, borrowed. `frames` is the dictionary for the record, which is part of the signature. The emitted function
+    returns null or 0 without a valid template.
     """
-    f.require(f.call("find_kind_of_graph", I1, [frames]))
+    f.require(f.call("sign_graph", I1, [frames]))
     results = f.local(array(I64, MAX_RESULTS))
     rule = match_template(f, find_signature_entry(f), get_dim_addresses(f)[1], results)
     fixed, value_positions, plan = (f.tuple_item(f.get_slot(rule, "SizedRecord.record"), k) for k in range(3))
-    frame = f.require_new(f.call("frame_like", POINTER, [fixed, value_positions, f.local(POINTER, results)]))
+    frame = f.require_new(f.call("instantiate_record", POINTER, [fixed, value_positions, f.local(POINTER, results)]))
     return rule, frame, plan
 
 
 def _emit_derive_node_record(f: FunctionBuilder) -> None:
-    """Emit `alone_by_rule(node)`: make and store the launch record of a node with sources in memory, by a size-generic template. Return
-    true, or false without a valid template. Python code may run at the end.
+    """Emit `derive_node_record(node)`: make and store the launch record of a pending node with sources in memory, by a size-generic
+    template. Return true, or false without a valid template. Python code may run at the end.
     """
     (node,) = f.arguments
     product = select_read_node(f, node)
-    key = f.require_new(f.call("key_of_graph", POINTER, [node]))
+    key = f.require_new(f.call("build_graph_key", POINTER, [node]))
     f.release_held(key)
     rule, frame, plan = _derive_record(f, f.load_object("with frames"))
     recipe, reads = (
@@ -197,7 +201,7 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
     )
     for x in (rule, recipe, reads):
         f.hold_borrowed(x)
-    f.require(f.call("give_frame", I1, [recipe, reads, frame, plan]))
+    f.require(f.call("store_record", I1, [recipe, reads, frame, plan]))
     f.release_held(rule, recipe, reads, frame)
     f.emit_return(f.constant(I1, True))
 
@@ -222,7 +226,7 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
             f.unbox_integer(f.get_slot(f.get_slot(root, "Node.recipe"), "Recipe.nbytes"))
         )
     )
-    key = f.require_new(f.call("key_of_graph", POINTER, [root]))
+    key = f.require_new(f.call("build_graph_key", POINTER, [root]))
     # An update would write shared memory
     f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: frames.equals(f.load_object("graphs"))))
     marked_node = load_walk_word(f, MARKED_NODE_ADDRESS)
@@ -230,7 +234,7 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     f.emit_if(is_marked, lambda: _compute_first(f, root, marked_node, marked_node.cast("inttoptr", POINTER)))
     held_node = get_table_address(f, "walked", HELD_NODE_ADDRESS)
     is_clear = held_node.load(I64).equals(0)
-    (frame,) = f.choose(is_clear, lambda: [f.call("frame_for", POINTER, [frames, key])], lambda: [f.null()])
+    (frame,) = f.choose(is_clear, lambda: [f.call("find_graph_record", POINTER, [frames, key])], lambda: [f.null()])
     f.release_held(key)
     f.return_if(~is_clear, lambda: f.i64(HELD_ELSEWHERE))
     f.return_if(f.is_null(frame), lambda: f.i64(NO_RECORD))
@@ -272,7 +276,7 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     def run() -> None:
         current_step = step.load(POINTER)
         step.store(current_step.at(f.load_word(current_step, 16) * ARGUMENT_WORDS + GRAPH_STEP_WORDS, I64))
-        succeeded = f.call("run_step", I1, [current_step])
+        succeeded = f.call("run_kernel", I1, [current_step])
         steps_left.store(f.select_value(succeeded, steps_left.load(I64) - 1, f.i64(-1)))
 
     f.repeat_while(lambda: steps_left.load(I64) > 0, run)
@@ -284,26 +288,26 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
 
 def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first: Value | None) -> None:
     """Emit a note in `HELD_NODE_ADDRESS`: the pending node below `root` with the address `node`, an `i64`, is to be computed before the
-    graph.
+    graph. Return None.
 
     Nothing is noted if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
     than those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
     """
     keeps_order = are_orders_stable(f, root, computed_first)
-    f.release_held(f.require_new(f.call("key_of_graph", POINTER, [root])))
+    f.release_held(f.require_new(f.call("build_graph_key", POINTER, [root])))
     f.emit_if(keeps_order, lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(node))
 
 
 def _mark_stored(f: FunctionBuilder, node: Value) -> None:
-    """Emit the marking of a node as stored: the next plan gives it memory of its own."""
+    """Emit the marking of the pending node `node` as stored (`Node.is_stored`): the next plan gives it memory of its own. Return None."""
     old_flag = f.get_slot(node, "Node.is_stored")
     f.set_slot(node, "Node.is_stored", f.incref(f.load_object("True")))
     f.decref(old_flag)
 
 
 def _emit_run_kernel(f: FunctionBuilder) -> None:
-    """Emit `run_step(step)`: launch one kernel of the graph visited last; `step` is the address of the kernel in the launch record. Return
-    true.
+    """Emit `run_kernel(step)`: launch one kernel of the graph visited last; `step` is the address of the kernel in the launch record.
+    Return true.
 
     The function returns false if memory runs out or the kernel finds an index out of range.
     """
@@ -357,14 +361,15 @@ def _emit_run_kernel(f: FunctionBuilder) -> None:
 
 
 def _load_thread_field(f: FunctionBuilder, word_index: int) -> Value:
-    """Emit a load of a field of `thread_count.worker_handle`, the description of the worker threads; `word_index` is the index of its
-    64-bit word.
+    """Emit a load of a field of `thread_count.worker_handle`, the description of the worker threads. Return the field, an `i64`;
+    `word_index` is the index of its 64-bit word.
     """
     return f.define(POINTER, "load ptr, ptr @meeting").at(word_index, I64).load(I64)
 
 
 def require_workers(f: FunctionBuilder, record: Value) -> None:
-    """Emit an early exit, returning null or 0, if a launch record has a kernel for several threads and the workers are not awake.
+    """Emit an early exit, returning null or 0, if a launch record has a kernel for several threads and the workers are not awake. Return
+    None.
 
     `record` is the address of the integers of the record. The fallback in Python wakes the workers.
     """
@@ -384,10 +389,11 @@ def _are_workers_awake(f: FunctionBuilder) -> Value:
 def _allocate_block(f: FunctionBuilder, nbytes: Value) -> Value:
     """Emit the allocation of a block of `nbytes` bytes, listed to be released when the graph is computed.
 
-    Return the address of the data as an `i64`. The emitted function returns null or 0 if memory runs out.
+    Return the address of the data as an `i64`. The emitted function returns null or 0 if memory runs out, or for more than `MAX_BLOCKS`
+    blocks.
     """
     f.require(load_walk_word(f, BLOCK_COUNT) < MAX_BLOCKS)
-    block = f.call("lend", POINTER, [nbytes])
+    block = f.call("allocate_block", POINTER, [nbytes])
     f.decline_if(f.is_null(block))
     append_to_table(f, "lent", BLOCK_COUNT, block.cast("ptrtoint", I64))
     return block.cast("ptrtoint", I64) + BLOCK_DATA_OFFSET

@@ -58,20 +58,20 @@ _TABLE_LENGTHS = {
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to walk through a pending graph, number its nodes, and write its cache key.
 
-    The functions emitted include `begin_walk`, `visited`, `key_of_graph`, `pattern_of`, `take_pattern`, `slot_of`, `place_of` and
-    `number_had_by`.
+    The functions emitted include `begin_walk`, `visit_node`, `build_graph_key`, `capture_graph`, `python_capture`, `find_slot`,
+    `find_place` and `assign_recipe_number`.
     """
     for name, words in _TABLE_LENGTHS.items():
         module.define_global(name, f"internal global [{words} x i64] zeroinitializer, align 64")
     _emit_begin_walk(FunctionBuilder(module, objects, "begin_walk", [("most", I64)], VOID))
-    _emit_find_slot(FunctionBuilder(module, objects, "slot_of", [("node", POINTER)]))
-    _emit_assign_recipe_number(FunctionBuilder(module, objects, "number_had_by", [("recipe", POINTER)], I64))
-    _emit_find_place(FunctionBuilder(module, objects, "place_of", [("number", I64), ("offset", I64)], I64))
-    _emit_visit_node(FunctionBuilder(module, objects, "visited", [("node", POINTER), ("depth", I64)], I1))
-    _emit_build_graph_key(FunctionBuilder(module, objects, "key_of_graph", [("root", POINTER)]))
-    _emit_capture_graph(FunctionBuilder(module, objects, "pattern_of", [("roots", POINTER), ("count", I64)]))
+    _emit_find_slot(FunctionBuilder(module, objects, "find_slot", [("node", POINTER)]))
+    _emit_assign_recipe_number(FunctionBuilder(module, objects, "assign_recipe_number", [("recipe", POINTER)], I64))
+    _emit_find_place(FunctionBuilder(module, objects, "find_place", [("number", I64), ("offset", I64)], I64))
+    _emit_visit_node(FunctionBuilder(module, objects, "visit_node", [("node", POINTER), ("depth", I64)], I1))
+    _emit_build_graph_key(FunctionBuilder(module, objects, "build_graph_key", [("root", POINTER)]))
+    _emit_capture_graph(FunctionBuilder(module, objects, "capture_graph", [("roots", POINTER), ("count", I64)]))
     _emit_python_capture(
-        FunctionBuilder(module, objects, "take_pattern", [("self", POINTER), ("roots", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_capture", [("self", POINTER), ("roots", POINTER), ("count", I64)], is_exported=True)
     )
 
 
@@ -80,13 +80,15 @@ def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
 
     The emitted function returns null or 0 if memory runs out.
     """
-    number = f.call("number_had_by", I64, [recipe])
+    number = f.call("assign_recipe_number", I64, [recipe])
     f.require(number > 0)
     return number
 
 
 def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
-    """Emit `number_had_by(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory runs out."""
+    """Emit `assign_recipe_number(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if
+    memory runs out.
+    """
     (recipe,) = f.arguments
     known_number = f.get_slot(recipe, "Recipe._serial")
     f.return_if(~f.is_null(known_number), lambda: f.unbox_integer(known_number))
@@ -99,20 +101,22 @@ def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
 
 
 def get_table_address(f: FunctionBuilder, name: str, byte_offset: int = 0) -> Value:
-    """Return the address of byte `byte_offset` of the table `name`, one of `_TABLE_LENGTHS`. The walk through a graph keeps its results
-    there.
+    """Emit the address of byte `byte_offset` of the global table `name`, one of `_TABLE_LENGTHS`, and return the address. The walk through
+    a graph keeps its results in these tables.
     """
     return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 {byte_offset}")
 
 
 def load_walk_word(f: FunctionBuilder, word_offset: int) -> Value:
-    """Emit a load of the word at byte `word_offset` of `@walked`: a count or an address noted by the walk, such as `NODE_COUNT`."""
+    """Emit a load of the word at byte `word_offset` of the global `@walked`: a count or an address noted by the walk, such as `NODE_COUNT`.
+    Return the word, an `i64`.
+    """
     return get_table_address(f, "walked", word_offset).load(I64)
 
 
 def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Value, max_length: Value | None = None) -> Value:
-    """Emit the append of the word `value` to the table `name`. Return the index of the word. `length_offset` is the byte offset of the
-    length in `@walked`.
+    """Emit the append of the word `value` to the global table `name`. Return the index of the word, an `i64`. `length_offset` is the byte
+    offset of the table's length in `@walked`.
 
     The emitted function returns null or 0 if the table has `max_length` words already (None: its full size).
     """
@@ -155,8 +159,8 @@ def _emit_begin_walk(f: FunctionBuilder) -> None:
 
 
 def _emit_find_slot(f: FunctionBuilder) -> None:
-    """Emit `slot_of(node)`: return the address of the hash table slot of a node: the slot of the visited node, or the free slot to write
-    the node to.
+    """Emit `find_slot(node)`: return the address of the hash table slot of a node: the slot of the visited node, or the free slot to write
+    the node to. `node` may be any object.
 
     A slot is occupied if its first word is the number of this walk. Then the address of the node and the number of the node follow.
     """
@@ -179,23 +183,26 @@ def _emit_find_slot(f: FunctionBuilder) -> None:
 
 
 def is_visited(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether the node `x` was visited since the last call of `begin_walk`."""
-    return f.call("slot_of", POINTER, [x]).load(I64).equals(load_walk_word(f, WALK_NUMBER))
+    """Emit a test whether the object `x`, mostly a node, was visited since the last call of `begin_walk`. Return the result, an `i1`."""
+    return f.call("find_slot", POINTER, [x]).load(I64).equals(load_walk_word(f, WALK_NUMBER))
 
 
 def load_node_number(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a load of the number of the node `x`, which was visited since the last call of `begin_walk`."""
-    return f.call("slot_of", POINTER, [x]).at(2, I64).load(I64)
+    """Emit a load of the number of the node `x`, which must have been visited since the last call of `begin_walk`. Return the number, an
+    `i64`.
+    """
+    return f.call("find_slot", POINTER, [x]).at(2, I64).load(I64)
 
 
 def mark_visited(f: FunctionBuilder, x: Value, number: Value) -> None:
-    """Emit the marking of the node `x` as visited, with the number `number`, an `i64`.
+    """Emit the marking of the object `x`, mostly a node, as visited, with the number `number`, an `i64`. `x` must not be marked yet. Return
+    None.
 
     The emitted function returns null or 0 if the walk has visited as many nodes as it may.
     """
     itself = x.cast("ptrtoint", I64)
     append_to_table(f, "nodes", NODE_COUNT, itself, load_walk_word(f, VISIT_LIMIT))
-    slot = f.call("slot_of", POINTER, [x])
+    slot = f.call("find_slot", POINTER, [x])
     for k, word in enumerate((load_walk_word(f, WALK_NUMBER), itself, number)):
         slot.at(k, I64).store(word)
 
@@ -209,7 +216,9 @@ def key_to_bytes(f: FunctionBuilder) -> Value:
 
 
 def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
-    """Emit the marking of `node` as visited, with the next number. `address` is the address of the node's data, or 0 for a pending node."""
+    """Emit the marking of `node` as visited, with the next number. Return None. `address` is the address of the node's data, or 0 for a
+    pending node. The emitted function returns null or 0 where `mark_visited` does.
+    """
     number = load_walk_word(f, NODE_COUNT)
     mark_visited(f, node, number)
     get_table_address(f, "addresses").at(number, I64).store(address)
@@ -217,8 +226,8 @@ def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
 
 
 def _emit_find_place(f: FunctionBuilder) -> None:
-    """Emit `place_of(number, offset)`: return the index of the entry in `places` for a read of the node with the number `number`, in
-    memory, at `offset` in elements. The first call adds the entry.
+    """Emit `find_place(number, offset)`: return the index of the entry in the table `places` for a read of the node with the number
+    `number`, in memory, at `offset` in elements. The first call for this pair adds the entry.
     """
     number, offset = f.arguments
     first_entry = get_table_address(f, "first_place").at(number, I64)
@@ -241,11 +250,11 @@ def _emit_find_place(f: FunctionBuilder) -> None:
 
 
 def _emit_visit_node(f: FunctionBuilder) -> None:
-    """Emit `visited(node, depth)`: visit the sources of a node not visited yet, then number the node and append it to the key and the
+    """Emit `visit_node(node, depth)`: visit the sources of a node not visited yet, then number the node and append it to the key and the
     tables. Return true.
 
     `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: the graph is too large or too deep, or has
-    traced or unfinished nodes.
+    traced or unfinished nodes. The tables are then incomplete.
     """
     node, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -266,7 +275,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
 
     def visit_source(k: Value) -> None:
         source = f.tuple_item(sources, k)
-        if_new = lambda: f.emit_if(~is_visited(f, source), lambda: f.require(f.call("visited", I1, [source, depth + 1])))
+        if_new = lambda: f.emit_if(~is_visited(f, source), lambda: f.require(f.call("visit_node", I1, [source, depth + 1])))
         f.emit_if(f.is_instance(source, "Node"), if_new)
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), visit_source)
@@ -287,7 +296,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
             append_to_table(f, "key", KEY_WORD_COUNT, number)
             is_pending = f.is_object(f.get_slot(source, "Node.buffer"), "None")
             append_to_table(
-                f, "key", KEY_WORD_COUNT, f.choose(is_pending, lambda: [offset], lambda: [f.call("place_of", I64, [number, offset])])[0]
+                f, "key", KEY_WORD_COUNT, f.choose(is_pending, lambda: [offset], lambda: [f.call("find_place", I64, [number, offset])])[0]
             )
             return []
 
@@ -304,27 +313,29 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
 
 
 def _emit_build_graph_key(f: FunctionBuilder) -> None:
-    """Emit `key_of_graph(root)`: visit the graph of `root`, and return its cache key, a new bytes object; null if the fast path cannot run
-    the graph (`visited`).
+    """Emit `build_graph_key(root)`: visit the graph of the pending node `root`, and return its cache key, a new bytes object; null if the
+    fast path cannot run the graph (`visit_node`), or if memory runs out.
     """
     (root,) = f.arguments
     f.call("begin_walk", VOID, [f.i64(MAX_NODES)])
-    f.require(f.call("visited", I1, [root, f.i64(0)]))
+    f.require(f.call("visit_node", I1, [root, f.i64(0)]))
     f.emit_return(key_to_bytes(f))
 
 
 def _emit_python_capture(f: FunctionBuilder) -> None:
-    """Emit `take_pattern`, the entry for Python of `pattern_of`: it takes the roots as arguments, and returns None for null."""
+    """Emit `python_capture(*roots)`, the entry for Python of `capture_graph`: it takes the root nodes as arguments, and returns None for
+    null.
+    """
     _, roots, root_count = f.arguments
-    f.return_or_none(f.call("pattern_of", POINTER, [roots, root_count]))
+    f.return_or_none(f.call("capture_graph", POINTER, [roots, root_count]))
 
 
 def _emit_capture_graph(f: FunctionBuilder) -> None:
-    """Emit `pattern_of(roots, root_count)`: return a new tuple of the arguments of `GraphSignature` for the graph below an array of pending
-    roots.
+    """Emit `capture_graph(roots, root_count)`: return a new tuple of the arguments of `GraphSignature` for the graph below an array of
+    pending roots.
 
     The items are the cache key, the numbers of the roots, the nodes, the scalars, the offsets, and the number of pending nodes. A 0 follows
-    the offsets. Return null if a root is in memory, or the walk fails (`visited`).
+    the offsets. Return null if a root is in memory, or the walk fails (`visit_node`).
     """
     roots, root_count = f.arguments
     # before the walk, since an allocation can start a collection, which runs finalizers
@@ -335,7 +346,7 @@ def _emit_capture_graph(f: FunctionBuilder) -> None:
     def visit(k: Value) -> None:
         root = roots.at(k, POINTER).load(POINTER)
         f.require(f.is_object(f.get_slot(root, "Node.buffer"), "None"))
-        f.emit_if(~is_visited(f, root), lambda: f.require(f.call("visited", I1, [root, f.i64(0)])))
+        f.emit_if(~is_visited(f, root), lambda: f.require(f.call("visit_node", I1, [root, f.i64(0)])))
         append_to_table(f, "key", KEY_WORD_COUNT, load_node_number(f, root))
         _append_item(f, numbers, f.box_integer(load_node_number(f, root)))
 
@@ -354,6 +365,8 @@ def _emit_capture_graph(f: FunctionBuilder) -> None:
 
 
 def _append_item(f: FunctionBuilder, items: Value, item: Value) -> None:
-    """Emit the append of `item` to the list `items`. The held reference to the item is consumed."""
+    """Emit the append of `item` to the list `items`. Return None. The held reference to the item is consumed. The emitted function returns
+    null or 0 if memory runs out.
+    """
     f.append_to_list(items, item)
     f.release_held(item)

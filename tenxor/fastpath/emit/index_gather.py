@@ -17,20 +17,22 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `DTYPE_fit`) and replay a gather (`gathered`)."""
+    """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `check_indices_DTYPE`) and replay a gather
+    (`gather_elements`). `objects` is the table of the objects that the code refers to.
+    """
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
         _emit_check_indices(
-            FunctionBuilder(module, objects, f"{dtype}_fit", index_parameters, I1),
+            FunctionBuilder(module, objects, f"check_indices_{dtype}", index_parameters, I1),
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
     _emit_check_index_tensor(FunctionBuilder(module, objects, "check_index_tensor", [("key", POINTER), ("program", POINTER)], I1))
-    _emit_gather(FunctionBuilder(module, objects, "gathered", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
+    _emit_gather_elements(FunctionBuilder(module, objects, "gather_elements", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
 
 
 def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `<dtype>_fit(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
+    """Emit `check_indices_DTYPE(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
 
     `start` is the address of the first index, and `stride` the step between two indices, in bytes. Negative indices count from the end.
     `kind` is the LLVM type of the indices. `extend`, "zext" or "sext", is the instruction to extend them to 64 bits.
@@ -47,7 +49,8 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_check_index_tensor(f: FunctionBuilder) -> None:
-    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range.
+    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range. False also stands for an
+    unknown dtype number.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
     without a check for a pending tensor, whose indices the gather checks, and for an element count of 0.
@@ -59,18 +62,18 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
     start = load_data_address(f, buffer).at(f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, ITEMSIZE_OFFSET), I8)
     arguments = [start, f.load_word(program, COUNT_OFFSET), f.load_word(program, STRIDE_OFFSET), f.load_word(program, EXTENT_OFFSET)]
     for number, dtype in enumerate(INDEX_DTYPES):
-        f.return_if(f.load_word(program, DTYPE_OFFSET).equals(number), lambda dtype=dtype: f.call(f"{dtype}_fit", I1, arguments))  # type: ignore[misc]
+        f.return_if(f.load_word(program, DTYPE_OFFSET).equals(number), lambda dtype=dtype: f.call(f"check_indices_{dtype}", I1, arguments))  # type: ignore[misc]
     f.decline()
 
 
-def _emit_gather(f: FunctionBuilder) -> None:
-    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
+def _emit_gather_elements(f: FunctionBuilder) -> None:
+    """Emit `gather_elements(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
 
-    `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null
-    without a template, without an index tensor among the items, or if an index is out of range.
+    `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null, to
+    decline, without a template, without an index tensor among the items, or if an index is out of range.
     """
     x, indexers, count = f.arguments
-    template = f.require_new(f.call("made_for", POINTER, [x, indexers, count, f.null(), f.load_object("'__getitem__'")]))
+    template = f.require_new(f.call("find_call_template", POINTER, [x, indexers, count, f.null(), f.load_object("'__getitem__'")]))
     record_cursor = f.local(POINTER, f.address_at(f.get_slot(template, "ResultTemplate.launch_record"), BYTES_CONTENT_OFFSET))
     tensors = f.local(I64, f.i64(1))
 
@@ -88,6 +91,6 @@ def _emit_gather(f: FunctionBuilder) -> None:
 
     f.for_range(count, check_item)
     f.require(tensors.load(I64) > 1)
-    result = f.call("made_of", POINTER, [x, indexers, count, tensors.load(I64), template])
+    result = f.call("apply_template", POINTER, [x, indexers, count, tensors.load(I64), template])
     f.release_held(template)
     f.emit_return(result)

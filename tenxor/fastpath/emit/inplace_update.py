@@ -23,33 +23,33 @@ from .template_cache import find_cached_template, get_cache_table
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to update a part of a storage in place.
 
-    The functions emitted include `updated`, `run_update`, `recipe_of_update`, `recipe_of_plain_update`, `can_stay_pending` and
+    The functions emitted include `update_part`, `run_update`, `find_update_recipe`, `find_usual_recipe`, `can_stay_pending` and
     `find_aliases`.
     """
     part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
-    _emit_update_part(FunctionBuilder(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
+    _emit_update_part(FunctionBuilder(module, objects, "update_part", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
     _emit_find_update_recipe(
-        FunctionBuilder(module, objects, "recipe_of_update", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)])
+        FunctionBuilder(
+            module, objects, "find_update_recipe", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)]
+        )
     )
-    _emit_find_usual_recipe(
-        FunctionBuilder(module, objects, "recipe_of_plain_update", [(name, POINTER) for name in ("x", "storage", "found")])
-    )
+    _emit_find_usual_recipe(FunctionBuilder(module, objects, "find_usual_recipe", [(name, POINTER) for name in ("x", "storage", "found")]))
     _emit_run_update(FunctionBuilder(module, objects, "run_update", [("recipe", POINTER), *part_parameters, ("asks", I1)], I1))
     _emit_can_stay_pending(FunctionBuilder(module, objects, "can_stay_pending", [("node", POINTER), ("storage", POINTER)], I1))
     _emit_find_aliases(FunctionBuilder(module, objects, "find_aliases", [("node", POINTER), ("old", POINTER)], I64))
 
 
 def _emit_update_part(f: FunctionBuilder) -> None:
-    """Emit `updated(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
-    success.
+    """Emit `update_part(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
+    whether it was written.
 
     `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
     (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`can_stay_pending`). After false without
-    an error, the caller may write in another way.
+    an error, nothing is written, and the caller may write in another way.
     """
     x, operand, storage, spec, offset, result = f.arguments
     compute_storage(f, storage)
-    recipe = f.require_new(f.call("recipe_of_update", POINTER, [x, storage, spec, result]))
+    recipe = f.require_new(f.call("find_update_recipe", POINTER, [x, storage, spec, result]))
     operand_storage = f.get_slot(operand, "Tensor.storage")
 
     def prepare_operand() -> None:
@@ -58,7 +58,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
         def compute() -> None:
             f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-            f.require(f.call("computed", I1, [node]))
+            f.require(f.call("compute_node", I1, [node]))
 
         is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
         f.emit_if(is_pending, lambda: f.emit_if(~f.call("can_stay_pending", I1, [node, storage]), compute))
@@ -71,10 +71,11 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
 
 def _emit_find_update_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_update(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new reference.
+    """Emit `find_update_recipe(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new
+    reference.
 
-    The tensor `x` has `storage` and `spec`. On a cache miss, `recipe_of_plain_update` makes the recipe, or Python code stores it. The
-    function returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
+    The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code (`learn_update`) stores
+    it. The function returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
     """
     x, storage, spec, result = f.arguments
     result_storage = f.get_slot(result, "Tensor.storage")
@@ -94,7 +95,7 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
         template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update'"), key)
         return f.choose(f.is_null(template), lambda: [f.null()], lambda: [f.get_slot(template, "RecipeTemplate.recipe")])[0]
 
-    find_usual_recipe = lambda: f.call("recipe_of_plain_update", POINTER, [x, storage, result])
+    find_usual_recipe = lambda: f.call("find_usual_recipe", POINTER, [x, storage, result])
     recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("learn_update", x, result)))
     f.decline_if(f.is_object(recipe, "None"))
     f.release_held(key)
@@ -103,7 +104,7 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_plain_update(x, storage, result)`: return the recipe of the usual update, as a new reference.
+    """Emit `find_usual_recipe(x, storage, result)`: return the recipe of the usual update, as a new reference.
 
     `result` must be a pending, contiguous tensor of an elementwise operation, with the shape and dtype of `x`. `result` must read the
     storage only through the layout of `x`. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice. Otherwise the function
@@ -119,11 +120,11 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
     for value_dtype in (f.get_slot(recipe, "Recipe.dtype"), f.get_slot(old_recipe, "Recipe.dtype"), f.get_slot(result_spec, "Spec.dtype")):
         f.require(value_dtype.equals(dtype))
     for checked_spec in (result_spec, spec):
-        f.require(f.call("are_alike", I1, [f.get_slot(recipe, "Recipe.shape"), f.get_slot(checked_spec, "Spec.shape")]))
+        f.require(f.call("are_equal_tuples", I1, [f.get_slot(recipe, "Recipe.shape"), f.get_slot(checked_spec, "Spec.shape")]))
     f.require(f.is_object(f.get_slot(result_spec, "Spec.is_contiguous"), "True"))
     f.require(f.is_object(f.get_slot(result, "Tensor.offset"), "0"))
     f.require(load_nbytes(f, spec) <= MAX_UPDATE_BYTES)
-    f.require(f.call("has_each_once", I1, [spec]))
+    f.require(f.call("is_injective", I1, [spec]))
     sources = f.get_slot(value, "Node.sources")
 
     def check_source(k: Value) -> None:
@@ -137,10 +138,10 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
 
 
 def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
-    """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of `old_node`.
+    """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of the node `old_node`.
 
-    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if
-    the recipe cannot be made.
+    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if the
+    recipe cannot be made.
     """
     size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
     numbers, constant_one = new_dims(f), f.i64(1)
@@ -150,14 +151,14 @@ def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: 
     through = f.new_tuple(f.hold_borrowed(flat_spec), f.hold_borrowed(value), f.hold_borrowed(spec))
     shape, dtypes = f.new_tuple(size), f.new_tuple(f.hold_borrowed(dtype), f.hold_borrowed(dtype))
     keeps_order = f.hold_owned(box_keeps_order(f, through, flat_spec))
-    recipe = f.require_new(f.call("recipe_through", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, through, keeps_order]))
+    recipe = f.require_new(f.call("find_recipe", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, through, keeps_order]))
     f.release_held(flat_spec, through, shape, dtypes, keeps_order)
     return recipe
 
 
 def _emit_run_update(f: FunctionBuilder) -> None:
     """Emit `run_update(recipe, storage, spec, offset, result, may_ask)`: write `result`, pending, over a part of `storage` by one kernel;
-    return success.
+    return whether it was written.
 
     `recipe` is the recipe of the update. The part is given by `spec` and `offset`, in elements. The storage must be in memory, and only
     `result` may read the storage's node, once and at `offset`. Neither may have a tape node. Otherwise the function returns false. If the
@@ -175,7 +176,7 @@ def _emit_run_update(f: FunctionBuilder) -> None:
     zero = f.load_object("0")
     offsets = f.new_tuple(f.incref(zero), f.incref(zero), f.box_integer(offset))
     f.transfer_held(sources, offsets)
-    node = f.require_new(f.call("pending", POINTER, [f.incref(recipe), sources, offsets, f.constant(I1, False)]))
+    node = f.require_new(f.call("new_user_node", POINTER, [f.incref(recipe), sources, offsets, f.constant(I1, False)]))
     old_node = f.get_slot(storage, "Storage.node")  # read again: Python code may have run
     buffer = f.get_slot(old_node, "Node.buffer")
     f.require(old_node.equals(f.tuple_item(f.get_slot(node, "Node.sources"), 0)))
@@ -191,11 +192,12 @@ def _emit_run_update(f: FunctionBuilder) -> None:
 
 
 def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *held: Value) -> Value:
-    """Emit the launch of the update `node` in `buffer`, the overwritten buffer. On success, the emitted function returns true.
+    """Emit the launch of the update `node` in `buffer`, the overwritten buffer. On success, the emitted function releases the held
+    references `held`, and returns true.
 
-    Before, the emitted function releases the held references `held`. It declines without a launch if `buffer` has another reference or is
-    read-only, or if another thread holds the lock of the runtime. After a launch without success, the emitted code goes on. Return the
-    status of the launch, for example `NO_RECORD` (`run_graph`).
+    The emitted function returns false without a launch if `buffer` has another reference or is read-only, or if another thread holds the
+    lock of the runtime. After a launch without success, the emitted code goes on, and `held` stay held. Return the status of the launch,
+    for example `NO_RECORD` (`run_graph`).
     """
     f.require(f.has_one_reference(buffer))
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
@@ -216,7 +218,9 @@ def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *hel
 
 
 def _has_single_read(f: FunctionBuilder, value: Value, old_node: Value, offset: Value) -> Value:
-    """Emit a test whether the node `value` reads `old_node` exactly once, and at `offset`, in elements."""
+    """Emit a test whether the pending node `value` reads `old_node` exactly once, and at `offset`, in elements. Return the
+    result, an `i1`.
+    """
     sources, offsets = f.get_slot(value, "Node.sources"), f.get_slot(value, "Node.offsets")
 
     def count_read(k: Value, read_count: Value) -> Value:
@@ -248,7 +252,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
         def compute_small() -> None:
             f.require(f.unbox_integer(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.size")) * MIN_COPY_RATIO <= element_count)
             f.require(f.is_object(f.get_slot(source, "Node.tape_node"), "None"))
-            f.require(f.call("computed", I1, [source]))
+            f.require(f.call("compute_node", I1, [source]))
 
         f.emit_if(f.and_then(f.is_instance(source, "Node"), lambda: f.is_object(f.get_slot(source, "Node.buffer"), "None")), compute_small)
 
@@ -263,7 +267,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_find_aliases(f: FunctionBuilder) -> None:
-    """Emit `find_aliases(node, old_node)`: return a bit mask: bit k is set if source k of the pending `node` shares the buffer of
+    """Emit `find_aliases(node, old_node)`: return a bit mask, an `i64`: bit k is set if source k of the pending `node` shares the buffer of
     `old_node`.
     """
     node, old_node = f.arguments

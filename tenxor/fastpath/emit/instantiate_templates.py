@@ -6,7 +6,7 @@ A rule is found by the signature of a call (`call_signatures.py`). The size prog
 from __future__ import annotations
 
 from ...codegen.llvm.builder import Module, Value
-from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
+from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, Type, array
 from ...graph.node import MAX_RECIPES
 from ..launch_records import MAX_LAUNCH_RECORDS
 from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
@@ -24,45 +24,44 @@ _RECIPE_FIELDS = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to make templates, recipes and launch records for new sizes by a rule.
 
-    The functions emitted include `made_of_kind`, `made_like`, `made_by_rule`, `recipe_like`, `frame_like`, `spec_at` and `integers_at`.
-    """
-    _emit_find_data_recipe(FunctionBuilder(module, objects, "data_of", [("spec", POINTER)]))
-    _emit_store_data_recipe(
-        FunctionBuilder(module, objects, "keep_data_recipe", [(name, POINTER) for name in ("dtype", "shape", "recipe")])
-    )
+    The functions emitted include `match_signature`, `instantiate_template`, `instantiate_call`, `instantiate_recipe`, `instantiate_record`,
+    `next_spec` and `next_tuple`."""
+
+    def pointers(*names: str) -> list[tuple[str, Type]]:
+        return [(name, POINTER) for name in names]
+
+    _emit_find_data_recipe(FunctionBuilder(module, objects, "find_data_recipe", [("spec", POINTER)]))
+    _emit_store_data_recipe(FunctionBuilder(module, objects, "store_data_recipe", pointers("dtype", "shape", "recipe")))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
-    _emit_python_data_recipe(FunctionBuilder(module, objects, "data_for_python", entry_parameters, is_exported=True))
-    recipe_parameters = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")]
-    _emit_instantiate_recipe(FunctionBuilder(module, objects, "recipe_like", recipe_parameters))
-    _emit_find_recipe(FunctionBuilder(module, objects, "recipe_through", [(name, POINTER) for name in _RECIPE_FIELDS]))
-    _emit_next_spec(FunctionBuilder(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
-    _emit_next_tuple(FunctionBuilder(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
-    _emit_instantiate_sources(FunctionBuilder(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
-    _emit_instantiate_step(FunctionBuilder(module, objects, "recipe_of_step", [("step", POINTER), ("specs", POINTER)]))
-    _emit_instantiate_operands(FunctionBuilder(module, objects, "read_like", [("read", POINTER), ("cursor", POINTER)]))
-    _emit_instantiate_record(FunctionBuilder(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
-    _emit_store_record(
-        FunctionBuilder(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1)
-    )
-    _emit_instantiate_element(FunctionBuilder(module, objects, "part_like", [(name, POINTER) for name in ("part", "cursor", "specs")]))
-    _emit_build_template(FunctionBuilder(module, objects, "made_with_specs", [(name, POINTER) for name in ("rule", "cursor", "specs")]))
-    _emit_instantiate_template(FunctionBuilder(module, objects, "made_like", [(name, POINTER) for name in ("rule", "results", "given")]))
-    _emit_match_signature(FunctionBuilder(module, objects, "made_of_kind", []))
+    _emit_python_data_recipe(FunctionBuilder(module, objects, "python_data_recipe", entry_parameters, is_exported=True))
+    recipe_parameters = pointers("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")
+    _emit_instantiate_recipe(FunctionBuilder(module, objects, "instantiate_recipe", recipe_parameters))
+    _emit_find_recipe(FunctionBuilder(module, objects, "find_recipe", pointers(*_RECIPE_FIELDS)))
+    _emit_next_spec(FunctionBuilder(module, objects, "next_spec", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _emit_next_tuple(FunctionBuilder(module, objects, "next_tuple", [("count", I64), ("cursor", POINTER)]))
+    _emit_instantiate_sources(FunctionBuilder(module, objects, "instantiate_sources", [("sources", POINTER), ("cursor", POINTER)]))
+    _emit_instantiate_step(FunctionBuilder(module, objects, "instantiate_step", [("step", POINTER), ("specs", POINTER)]))
+    _emit_instantiate_operands(FunctionBuilder(module, objects, "instantiate_operands", [("read", POINTER), ("cursor", POINTER)]))
+    _emit_instantiate_record(FunctionBuilder(module, objects, "instantiate_record", pointers("words", "places", "cursor")))
+    _emit_store_record(FunctionBuilder(module, objects, "store_record", pointers("recipe", "product", "frame", "plan"), I1))
+    _emit_instantiate_element(FunctionBuilder(module, objects, "instantiate_element", pointers("part", "cursor", "specs")))
+    _emit_build_template(FunctionBuilder(module, objects, "build_template", pointers("rule", "cursor", "specs")))
+    _emit_instantiate_template(FunctionBuilder(module, objects, "instantiate_template", pointers("rule", "results", "given")))
+    _emit_match_signature(FunctionBuilder(module, objects, "match_signature", []))
     cache_parameters = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
-    _emit_instantiate_cached(FunctionBuilder(module, objects, "made_of_this_kind", cache_parameters))
+    _emit_instantiate_cached(FunctionBuilder(module, objects, "instantiate_cached", cache_parameters))
     call_parameters = [*cache_parameters, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
-    _emit_instantiate_call(FunctionBuilder(module, objects, "made_by_rule", call_parameters))
-    _emit_instantiate_for_dims(
-        FunctionBuilder(module, objects, "made_of_numbers", [(name, POINTER) for name in ("rule", "numbers", "specs")])
-    )
+    _emit_instantiate_call(FunctionBuilder(module, objects, "instantiate_call", call_parameters))
+    _emit_instantiate_for_dims(FunctionBuilder(module, objects, "instantiate_for_dims", pointers("rule", "numbers", "specs")))
     _emit_python_instantiate(
-        FunctionBuilder(module, objects, "made_by", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_instantiate", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_like(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe, not cached. The result is
-    contiguous, with the shape and dtype of `spec`. The other arguments become slots; `through` becomes `Recipe.packed_specs`."""
+    """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe that no cache holds,
+    a new reference; null if memory runs out. The result of the recipe is contiguous, with shape and dtype of `spec`. `through` becomes the
+    slot `Recipe.packed_specs`; `op`, `dtypes`, `spec_indices`, `keeps_order` and `residuals` become the slots of their names."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -87,19 +86,23 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, as a new reference.
+    """Emit `find_recipe(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, a new reference; null,
+    mostly with an error set, if the recipe cannot be made.
 
-    The recipe is cached in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, which must follow from the others.
-    The recipe is not interned. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A full
-    cache is cleared first, with the result templates of all specs. Return null if the recipe cannot be made."""
+    The recipe is looked up in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, or made and cached there; it is
+    not interned. `through` is a tuple: the spec of each source or None, then the spec through which the result is written, or None.
+    `keeps_order`, True or False, becomes `Recipe.keeps_order` (see `box_keeps_order`), and must follow from the others. A full cache is
+    cleared first, with all result templates."""
     recipes = f.load_object("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])
     f.return_if_cached(recipes, key)
     f.emit_if(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.call_python("forget made"))
-    row_major_spec = f.require_new(f.call("row_major_spec", POINTER, [dtype, shape]))
+    row_major_spec = f.require_new(f.call("find_dense_spec", POINTER, [dtype, shape]))
     recipe = f.require_new(
-        f.call("recipe_like", POINTER, [op, row_major_spec, dtypes, through, f.load_object("()"), keeps_order, f.load_object("None")])
+        f.call(
+            "instantiate_recipe", POINTER, [op, row_major_spec, dtypes, through, f.load_object("()"), keeps_order, f.load_object("None")]
+        )
     )
     f.release_held(row_major_spec)
     f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
@@ -110,8 +113,8 @@ def _emit_find_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_next_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_at(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The new
-    reference may be null. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced."""
+    """Emit `next_spec(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The
+    reference is new; null if memory runs out. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced."""
     dtype, ndim, cursor = f.arguments
     words, numbers = skip_words(cursor, ndim * 2), new_dims(f)
 
@@ -120,12 +123,12 @@ def _emit_next_spec(f: FunctionBuilder) -> None:
         numbers.at(k + MAX_AXES, I64).store(words.at(k + ndim, I64).load(I64))
 
     f.for_range(ndim, store_axis)
-    f.emit_return(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+    f.emit_return(f.call("find_spec", POINTER, [dtype, ndim, numbers]))
 
 
 def _emit_next_tuple(f: FunctionBuilder) -> None:
-    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers, a new reference, and advance the cursor. Most tuples
-    are zeros, so `(0,)` and `(0, 0)` are shared objects."""
+    """Emit `next_tuple(count, cursor)`: return a tuple of the next `count` integers, a new reference, and advance the pointer at the
+    address `cursor`. Most tuples are zeros, so `(0,)` and `(0, 0)` are shared objects. Return null if memory runs out."""
     count, cursor = f.arguments
     numbers = skip_words(cursor, count)
     for name, size in (("(0,)", 1), ("(0, 0)", 2)):
@@ -137,13 +140,13 @@ def _emit_next_tuple(f: FunctionBuilder) -> None:
             return combined.equals(0)
 
         f.return_if(f.and_then(count.equals(size), are_zeros), lambda name=name: f.incref(f.load_object(name)))  # type: ignore[misc]
-    f.emit_return(f.call("integers", POINTER, [numbers, count]))
+    f.emit_return(f.call("box_integers", POINTER, [numbers, count]))
 
 
 def _emit_instantiate_sources(f: FunctionBuilder) -> None:
-    """Emit `sources_like(sources, cursor)`: return the tuple `sources` of a step with the placeholders of scalars filled in, as a new
-    reference. A dtype stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the dividend
-    divided by the next integer. Nodes, scalars and numbers of sources stay. Return null if memory runs out."""
+    """Emit `instantiate_sources(sources, cursor)`: return the tuple `sources` of a step with the missing scalars filled in, a new
+    reference. A dtype stands for a scalar of this dtype, the next integer at the pointer `cursor`. A pair `(dtype, dividend)` stands for
+    the dividend divided by the next integer. Nodes, scalars and numbers of sources stay. Return null if memory runs out."""
     sources, cursor = f.arguments
 
     def is_number(k: Value) -> Value:
@@ -179,8 +182,8 @@ def _emit_instantiate_sources(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_step(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`). `specs` is the array of
-    specs. Return null if memory runs out."""
+    """Emit `instantiate_step(step, specs)`: return a new recipe for `step`, an item of `SizedTemplate.steps`; null if memory runs out.
+    `specs` is the array of specs that the step refers to by index: those of the operands, then new ones."""
     step, specs = f.arguments
     op, dtypes, keeps_order, result_index, spec_indices, boxed_common_index, residuals = (f.tuple_item(step, k) for k in range(STEP_ITEMS))
 
@@ -197,20 +200,20 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
     common_index = f.unbox_integer(boxed_common_index)
     through = f.hold_owned(f.choose(common_index < 0, collect_specs, lambda: [f.incref(specs.at(common_index, POINTER).load(POINTER))])[0])
     result_spec = specs.at(f.unbox_integer(result_index), POINTER).load(POINTER)
-    recipe = f.require_new(f.call("recipe_like", POINTER, [op, result_spec, dtypes, through, spec_indices, keeps_order, residuals]))
+    recipe = f.require_new(f.call("instantiate_recipe", POINTER, [op, result_spec, dtypes, through, spec_indices, keeps_order, residuals]))
     f.release_held(through)
     f.transfer_held(recipe)
     f.emit_return(recipe)
 
 
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
-    """Emit `read_like(read, cursor)`: return an item of `StepsTemplate.step_operands`, as a new reference: the sources, offsets and
-    derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; missing numbers are read at the cursor.
-    Return null if memory runs out."""
+    """Emit `instantiate_operands(read, cursor)`: return an item of `StepsTemplate.step_operands`, a new reference; null without memory.
+    `read` is the pattern of the item, from `SizedTemplate.step_operand_patterns`; missing numbers are the next integers at the pointer
+    `cursor`."""
     read, cursor = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
-    new_offsets = f.require_new(f.call("integers_at", POINTER, [f.unbox_integer(starts), cursor]))
-    new_sources = f.require_new(f.call("sources_like", POINTER, [sources, cursor]))
+    new_offsets = f.require_new(f.call("next_tuple", POINTER, [f.unbox_integer(starts), cursor]))
+    new_sources = f.require_new(f.call("instantiate_sources", POINTER, [sources, cursor]))
     operands = f.new_tuple(new_sources, new_offsets, f.incref(tracks_derivative))
     f.untrack(operands)
     f.transfer_held(operands)
@@ -218,8 +221,8 @@ def _emit_instantiate_operands(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_record(f: FunctionBuilder) -> None:
-    """Emit `frame_like(words, positions, cursor)`: return a copy of the launch record `words` with the next integers at the words
-    `positions`. Without positions, the record itself is returned. The reference is new. Return null if memory runs out."""
+    """Emit `instantiate_record(words, positions, cursor)`: return a copy of the launch record `words`, bytes, with the next integers at the
+    words `positions`, a tuple. Without positions, `words` is returned. The reference is new; null if memory runs out."""
     words, positions, cursor = f.arguments
     f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(words))
     record = f.require_new(
@@ -236,10 +239,10 @@ def _emit_instantiate_record(f: FunctionBuilder) -> None:
 
 
 def _emit_store_record(f: FunctionBuilder) -> None:
-    """Emit `give_frame(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, the owner of the kernel. The
-    record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over `product` and is stored with
-    `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false on a failure. Python code may run at
-    the beginning."""
+    """Emit `store_record(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, the owner of the kernel. The
+    record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over the recipe `product` and is stored
+    with `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false with an error. Python code may
+    run first."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_object(product, "None")
 
@@ -277,15 +280,16 @@ def _emit_store_record(f: FunctionBuilder) -> None:
     f.emit_if(is_full, lambda: f.call_python("forget frames"))
     has_no_dictionary = f.and_then(~is_alone, lambda: f.is_object(f.get_slot(product, "Recipe.sum_launch_records"), "None"))
     f.emit_if(has_no_dictionary, create_dictionary)
-    has_no_sum_record = lambda: [f.is_null(f.call("frame_of_sum", POINTER, [product, recipe]))]
+    has_no_sum_record = lambda: [f.is_null(f.call("find_sum_record", POINTER, [product, recipe]))]
     (is_new,) = f.choose(is_alone, lambda: [f.is_object(f.get_slot(recipe, "Recipe.launch_record"), "None")], has_no_sum_record)
     f.emit_if(is_new, store_record)
     f.emit_return(f.constant(I1, True))
 
 
 def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
-    """Emit the creation of a result template of the class named `variant`. Return the template, held. `slots` are values of slots, to which
-    the template takes references of its own. By default the key is None and the launch record is empty."""
+    """Emit the creation of a result template of the class named `variant`. Return the template, which is held. `slots` are values of slots,
+    to which the template takes references of its own. By default the key is None and the launch record is empty. Null or 0 is returned
+    without memory."""
     template = f.new_instance(variant)
     empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
     for slot, x in (empty_slots | slots).items():
@@ -294,13 +298,14 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
 
 
 def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a call for the recipe of contiguous data with the shape and dtype of `spec`, or an early exit. Return the recipe, held."""
-    return f.require_new(f.call("data_of", POINTER, [spec]))
+    """Emit a call of the emitted function `find_data_recipe`, for the recipe of contiguous data with the shape and dtype of `spec`. Return
+    the recipe, which is held. The emitted function returns null or 0 if there is none."""
+    return f.require_new(f.call("find_data_recipe", POINTER, [spec]))
 
 
 def _emit_find_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_of(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`. The reference is new;
-    null stands for more than `MAX_ELEMENTS` elements."""
+    """Emit `find_data_recipe(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`, as a new
+    reference; null for more than `MAX_ELEMENTS` elements, or without memory."""
     (spec,) = f.arguments
     data_recipe = f.get_slot(spec, "Spec.data")
     f.return_if(~f.is_null(data_recipe), lambda: f.incref(data_recipe))
@@ -326,15 +331,15 @@ def _emit_find_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_store_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `keep_data_recipe(dtype, shape, recipe)`: return the recipe of contiguous data in memory (`DATA`), as a new reference. `shape`
-    is a tuple of integers. If the contiguous spec has no recipe yet, the spec keeps `recipe`, or a new recipe if `recipe` is None. Return
-    null for more than `MAX_AXES` axes and for sizes above the limits of the fast path."""
+    """Emit `store_data_recipe(dtype, shape, recipe)`: return the recipe of contiguous data in memory (`DATA`), as a new reference. `shape`
+    is a tuple. If the spec has no recipe yet, it keeps `recipe`, or a new recipe if `recipe` is None. Return null for more than `MAX_AXES`
+    axes or `MAX_ELEMENTS` elements, and if memory runs out."""
     dtype, shape, recipe = f.arguments
     ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
     unbox_tuple(f, shape, ndim, numbers)
     store_dense_strides(f, ndim, numbers)
-    spec = f.require_new(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+    spec = f.require_new(f.call("find_spec", POINTER, [dtype, ndim, numbers]))
     is_new = f.and_then(~f.is_object(recipe, "None"), lambda: f.is_null(f.get_slot(spec, "Spec.data")))
     f.emit_if(is_new, lambda: f.set_slot(spec, "Spec.data", f.incref(recipe)))
     data_recipe = find_data_recipe(f, spec)
@@ -344,15 +349,16 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_python_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_for_python(dtype, shape, recipe)`, the entry for Python of `keep_data_recipe`; None stands for null."""
+    """Emit `python_data_recipe(dtype, shape, recipe)`, called from Python: return the result of `store_data_recipe` for the same arguments,
+    or None for null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("keep_data_recipe", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
+    f.return_or_none(f.call("store_data_recipe", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
 
 
 def _emit_instantiate_element(f: FunctionBuilder) -> None:
-    """Emit `part_like(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference. `element` is
-    an item of `SizedTemplate.element_specs`: a pair gives a view or a tensor in memory, a table of templates by size is returned itself.
-    Return null if memory runs out."""
+    """Emit `instantiate_element(element, cursor, specs)`: return the template of an element of a tuple of results, a new reference.
+    `element` is an item of `SizedTemplate.element_specs`: a pair of indices in the array `specs` gives a view or a tensor in memory, at the
+    next integer as its offset. A table of templates by size is returned itself. Return null if memory runs out."""
     element, cursor, specs = f.arguments
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
@@ -377,9 +383,9 @@ def _emit_instantiate_element(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_template(f: FunctionBuilder) -> None:
-    """Emit `made_like(rule, results, operand_specs)`: return the result template of a rule, as a new reference, or null. The array
-    `results` has the values of the rule's size program, and the array `operand_specs` the operands' specs, at least
-    `SizedTemplate.given_count` of them. Operand specs and new specs are kept alive until the template is complete."""
+    """Emit `instantiate_template(rule, results, operand_specs)`: return the result template of the sized template `rule`, a new reference;
+    null without memory. The array `results` has the values of the rule's size program, and the array `operand_specs` the operands' specs,
+    at least `SizedTemplate.given_count`. Operand specs and new specs are kept alive meanwhile."""
     rule, results, operand_specs = f.arguments
     new_spec_patterns, given_count = (
         f.get_slot(rule, "SizedTemplate.new_specs"),
@@ -391,7 +397,7 @@ def _emit_instantiate_template(f: FunctionBuilder) -> None:
 
     def build_next_spec() -> None:
         dtype, ndim = (f.tuple_item(f.tuple_item(new_spec_patterns, spec_count.load(I64) - given_count), k) for k in range(2))
-        spec = f.call("spec_at", POINTER, [dtype, f.unbox_integer(ndim), cursor])
+        spec = f.call("next_spec", POINTER, [dtype, f.unbox_integer(ndim), cursor])
         last_spec.store(spec)
         specs.at(spec_count.load(I64), POINTER).store(spec)
         spec_count.store(spec_count.load(I64) + (~f.is_null(spec)).cast("zext", I64))
@@ -402,15 +408,16 @@ def _emit_instantiate_template(f: FunctionBuilder) -> None:
         ),
         build_next_spec,
     )
-    build_template = lambda: [f.call("made_with_specs", POINTER, [rule, cursor, specs])]
+    build_template = lambda: [f.call("build_template", POINTER, [rule, cursor, specs])]
     (template,) = f.choose(f.is_null(last_spec.load(POINTER)), lambda: [f.null()], build_template)
     f.for_range(spec_count.load(I64), lambda k: f.decref(specs.at(k, POINTER).load(POINTER)))
     f.emit_return(template)
 
 
 def _emit_build_template(f: FunctionBuilder) -> None:
-    """Emit `made_with_specs(rule, cursor, specs)`: return the result template of a rule, as a new reference, or null. The array `specs` has
-    the operand specs, then the new specs; remaining numbers are at the cursor. Launch records of steps are stored with the new recipes."""
+    """Emit `build_template(rule, cursor, specs)`: return the result template of the sized template `rule`, a new reference; null without
+    memory. The array `specs` has the operand specs, then the new specs; remaining numbers are the next integers at the pointer `cursor`.
+    Launch records of steps are stored with the new recipes."""
     rule, cursor, specs = f.arguments
     steps, records = (f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("steps", "records"))
     shift = f.box_integer(load_next_word(cursor))
@@ -418,13 +425,13 @@ def _emit_build_template(f: FunctionBuilder) -> None:
 
     def build_single() -> list[Value]:
         """Emit the building of the only recipe; return `()` for the recipes of steps, and this recipe. The caller knows the operands."""
-        only_recipe = f.require_new(f.call("recipe_of_step", POINTER, [f.tuple_item(steps, 0), specs]))
+        only_recipe = f.require_new(f.call("instantiate_step", POINTER, [f.tuple_item(steps, 0), specs]))
         f.transfer_held(only_recipe)
         return [f.incref(f.load_object("()")), only_recipe]
 
     def build_recipes() -> list[Value]:
         recipe_tuple = f.build_tuple(
-            f.load_word(steps, SIZE_OFFSET), lambda k: f.call("recipe_of_step", POINTER, [f.tuple_item(steps, k), specs])
+            f.load_word(steps, SIZE_OFFSET), lambda k: f.call("instantiate_step", POINTER, [f.tuple_item(steps, k), specs])
         )
         f.emit_if(f.load_word(steps, SIZE_OFFSET) > 0, lambda: f.untrack(recipe_tuple))
         f.transfer_held(recipe_tuple)
@@ -433,7 +440,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
     def build_operands() -> list[Value]:
         patterns = f.get_slot(rule, "SizedTemplate.step_operand_patterns")
         operand_tuple = f.build_tuple(
-            f.load_word(patterns, SIZE_OFFSET), lambda k: f.call("read_like", POINTER, [f.tuple_item(patterns, k), cursor])
+            f.load_word(patterns, SIZE_OFFSET), lambda k: f.call("instantiate_operands", POINTER, [f.tuple_item(patterns, k), cursor])
         )
         f.untrack(operand_tuple)
         f.transfer_held(operand_tuple)
@@ -446,7 +453,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
     element_patterns = f.get_slot(rule, "SizedTemplate.element_specs")
     element_templates = f.build_tuple(
         f.load_word(element_patterns, SIZE_OFFSET),
-        lambda k: f.call("part_like", POINTER, [f.tuple_item(element_patterns, k), cursor, specs]),
+        lambda k: f.call("instantiate_element", POINTER, [f.tuple_item(element_patterns, k), cursor, specs]),
     )
     low, high, result_constructor, boxed_variant = (
         f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("low", "high", "result_constructor", "variant")
@@ -485,7 +492,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
     def attach_record(k: Value) -> None:
         record_entry = f.tuple_item(records, k)
         boxed_step, product, words, positions, plan = (f.tuple_item(record_entry, j) for j in range(5))
-        record = f.require_new(f.call("frame_like", POINTER, [words, positions, cursor]))
+        record = f.require_new(f.call("instantiate_record", POINTER, [words, positions, cursor]))
         step_number = f.unbox_integer(boxed_step)
 
         def replace_slot(slot: str, x: Value) -> None:
@@ -503,7 +510,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
             (step_recipe,) = f.choose(single, lambda: [recipe], lambda: [f.tuple_item(recipes, step_number)])
             load_product_recipe = lambda: [f.tuple_item(recipes, f.unbox_integer(product))]
             (product_recipe,) = f.choose(f.is_object(product, "None"), lambda: [f.load_object("None")], load_product_recipe)
-            f.require(f.call("give_frame", I1, [step_recipe, product_recipe, record, plan]))
+            f.require(f.call("store_record", I1, [step_recipe, product_recipe, record, plan]))
             return []
 
         f.choose(step_number < 0, attach_to_template, attach_to_step)
@@ -516,9 +523,9 @@ def _emit_build_template(f: FunctionBuilder) -> None:
 
 
 def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: Value) -> Value:
-    """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, borrowed; without a match, the emitted
-    function declines. `templates` is the cache (`GuardedCache`) of a signature. The array `results` gets the results of the size program.
-    """
+    """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, a sized template, borrowed; without a
+    match, the emitted function returns null or 0. `templates` is a `GuardedCache`. The array `results` gets the results of the size
+    program."""
     rules = f.get_slot(templates, "GuardedCache.entries")
     position, count, match = f.local(I64, f.i64(0)), f.list_length(rules), f.local(POINTER, f.null())
 
@@ -527,7 +534,7 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
     def try_rule() -> None:
         rule = f.list_item(rules, position.load(I64))
-        matches = f.call("work_out", I64, [f.get_slot(rule, "SizedTemplate.bytecode"), dims, results]) > 0
+        matches = f.call("evaluate_program", I64, [f.get_slot(rule, "SizedTemplate.bytecode"), dims, results]) > 0
         f.emit_if(matches, lambda: match.store(rule))
         position.store(position.load(I64) + 1)
 
@@ -537,52 +544,54 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
-    """Emit `made_of_kind()`: return the result template for a call with the signature written last (`@kind`), or null if no rule matches.
-    The reference is new."""
+    """Emit `match_signature()`: return the result template for the call of the signature written last, a new reference; null without a
+    rule."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)
     f.require(f.unbox_integer(f.get_slot(rule, "SizedTemplate.given_count")) <= spec_count_address.load(I64))
-    template = f.require_new(f.call("made_like", POINTER, [rule, results, operand_specs]))
+    template = f.require_new(f.call("instantiate_template", POINTER, [rule, results, operand_specs]))
     f.release_held(rule)
     f.transfer_held(template)
     f.emit_return(template)
 
 
 def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
-    """Emit `made_of_numbers(rule, numbers, specs)`: return the result template of a rule for the sizes `numbers` and the operand specs
-    `specs`, both tuples. The result is a new reference, or null if the guards of the rule fail."""
+    """Emit `instantiate_for_dims(rule, numbers, specs)`: return the result template of the sized template `rule` for the dims `numbers` and
+    the operand specs `specs`, both tuples. The result is a new reference; null if a guard of the rule fails or memory runs out."""
     rule, numbers, specs = f.arguments
     program, results = f.get_slot(rule, "SizedTemplate.bytecode"), f.local(array(I64, MAX_RESULTS))
-    f.require(f.call("work_out", I64, [program, unbox_dims(f, program, numbers), results]) > 0)
+    f.require(f.call("evaluate_program", I64, [program, unbox_dims(f, program, numbers), results]) > 0)
     f.require(f.unbox_integer(f.get_slot(rule, "SizedTemplate.given_count")) <= f.load_word(specs, SIZE_OFFSET))
-    f.emit_return(f.call("made_like", POINTER, [rule, results, f.address_at(specs, TUPLE_ITEMS_OFFSET)]))
+    f.emit_return(f.call("instantiate_template", POINTER, [rule, results, f.address_at(specs, TUPLE_ITEMS_OFFSET)]))
 
 
 def _emit_instantiate_call(f: FunctionBuilder) -> None:
-    """Emit `made_by_rule(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template of a rule for a
-    call. The table at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. The call is described
-    by the arguments from `arguments` on (`call_signatures.sign_call`). Return null if no rule matches."""
+    """Emit `instantiate_call(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template of a rule for a
+    call, borrowed from the table at byte `slot` of `spec`, which caches it under `name` and `other_key`. `name` and the last four arguments
+    describe the call (`call_signatures.sign_call`). Return null without a signature, rule or memory."""
     spec, slot, name, other_key, arguments, count, names, tape_mask = f.arguments
     f.require(call_signatures.sign_call(f, name, arguments, count, names, tape_mask))
-    f.emit_return(f.call("made_of_this_kind", POINTER, [spec, slot, name, other_key]))
+    f.emit_return(f.call("instantiate_cached", POINTER, [spec, slot, name, other_key]))
 
 
 def instantiate_signature(f: FunctionBuilder) -> Value:
-    """Emit a call for the result template of the signature written last, or an early exit if none matches. Return the template, held."""
-    return f.require_new(f.call("made_of_kind", POINTER, []))
+    """Emit a call of `match_signature` for the result template of the signature written last. Return the template, which is held. Without a
+    matching rule the emitted function returns null or 0."""
+    return f.require_new(f.call("match_signature", POINTER, []))
 
 
 def _emit_instantiate_cached(f: FunctionBuilder) -> None:
-    """Emit `made_of_this_kind(spec, slot, name, other_key)`: return the result template of a rule for the signature written last. The table
-    at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. Return null if no rule matches."""
+    """Emit `instantiate_cached(spec, slot, name, other_key)`: return the result template of a rule for the signature written last. It is
+    borrowed from the table at byte `slot` of `spec`, which caches it under `name` and `other_key`. Return null without a rule or memory."""
     template = instantiate_signature(f)
-    f.require(f.call("remember", I1, [*f.arguments, template]))
+    f.require(f.call("cache_template", I1, [*f.arguments, template]))
     f.release_held(template)
     f.emit_return(template)
 
 
 def _emit_python_instantiate(f: FunctionBuilder) -> None:
-    """Emit `made_by(rule, numbers, specs)`, the entry for Python of `made_of_numbers`, with None in place of null."""
+    """Emit `python_instantiate(rule, numbers, specs)`, called from Python: return the result of `instantiate_for_dims` for the same
+    arguments, or None for null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("made_of_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
+    f.return_or_none(f.call("instantiate_for_dims", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))

@@ -26,16 +26,16 @@ from .spec_table import load_operand_spec
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to launch a kernel by its launch record.
 
-    The functions emitted include `launch` and `size_by`.
+    The functions emitted include `launch` and `count_elements`.
     """
-    _emit_count_elements(FunctionBuilder(module, objects, "size_by", [("recipe", POINTER), ("which", I64)], I64))
+    _emit_count_elements(FunctionBuilder(module, objects, "count_elements", [("recipe", POINTER), ("which", I64)], I64))
     launch_parameters = [(name, POINTER) for name in ("frame", "recipe", "sources", "offsets", "out")]
     _emit_launch(FunctionBuilder(module, objects, "launch", launch_parameters, I1))
 
 
 def _emit_launch(f: FunctionBuilder) -> None:
-    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`. The result goes into the buffer
-    `out`.
+    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`, a bytes object. The result goes into
+    the buffer `out`.
 
     The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
     Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.
@@ -51,15 +51,15 @@ def _emit_launch(f: FunctionBuilder) -> None:
 
     f.for_range(f.load_word(program, 16), store_argument)
     kernel, extent_word = program.load(POINTER), f.load_word(program, 8)
-    (extent,) = f.choose(extent_word < 0, lambda: [f.call("size_by", I64, [recipe, -1 - extent_word])], lambda: [extent_word])
+    (extent,) = f.choose(extent_word < 0, lambda: [f.call("count_elements", I64, [recipe, -1 - extent_word])], lambda: [extent_word])
     emit_kernel_call(f, f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {extent.text}, i64 0)", f.load_word(program, 24).differs(0))
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_count_elements(f: FunctionBuilder) -> None:
-    """Emit `size_by(recipe, view_index)`: return an element count of a recipe of the fast path, made with packed specs.
+    """Emit `count_elements(recipe, view_index)`: return an element count of a recipe of the fast path, as an `i64`.
 
-    Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it.
+    Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it (`Recipe.packed_specs`).
     """
     recipe, view_index = f.arguments
     load_view_size = lambda: [f.get_slot(load_operand_spec(f, recipe, view_index - 1), "Spec.size")]
@@ -67,10 +67,10 @@ def _emit_count_elements(f: FunctionBuilder) -> None:
 
 
 def _evaluate_argument(f: FunctionBuilder, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
-    """Emit the evaluation of a kernel argument, a 64-bit word: an address, a scalar, a size or a literal.
+    """Emit the evaluation of a kernel argument: an address, a scalar, a size or a literal. Return the argument as a 64-bit word.
 
     `row` is the address of the argument in the launch record. `sources`, `offsets`, `recipe` (for sizes) and `out` are arguments of
-    `launch`. The emitted function declines if the argument is the memory of a pending source.
+    `launch`. The emitted function returns null or 0 if the argument is the memory of a pending source.
     """
     kind, extra = row.load(I64), f.load_word(row, 32)
 
@@ -88,7 +88,7 @@ def _evaluate_argument(f: FunctionBuilder, row: Value, recipe: Value, sources: V
         return load_address(buffer)
 
     def load_number() -> list[Value]:
-        count_elements = lambda: [f.call("size_by", I64, [recipe, f.load_word(row, 8)])]
+        count_elements = lambda: [f.call("count_elements", I64, [recipe, f.load_word(row, 8)])]
         return f.choose(
             kind.equals(ELEMENT_COUNT), count_elements, lambda: [convert_scalar(f, kind, f.get_slot(load_source(), "Scalar.value"))]
         )
@@ -100,7 +100,7 @@ def _evaluate_argument(f: FunctionBuilder, row: Value, recipe: Value, sources: V
 
 
 def convert_scalar(f: FunctionBuilder, kind: Value, value: Value) -> Value:
-    """Emit the conversion of `value`, a Python number, to the 64-bit word of a kernel argument of `kind`.
+    """Emit the conversion of `value`, a Python number, to a kernel argument of `kind`. Return the argument as a 64-bit word.
 
     The kinds are `FLOAT` and `IMAGINARY` (the bits of the real or the imaginary part as a float64), `SIGNED` and `UNSIGNED`. An integer
     must fit into 64 bits.
@@ -141,8 +141,8 @@ def emit_without_gil(f: FunctionBuilder, emit_body: Callable[[], object]) -> lis
 
 
 def emit_kernel_call(f: FunctionBuilder, instruction: str, releases_gil: Value) -> None:
-    """Emit the call of a kernel. `instruction` is the text of the LLVM instruction. The GIL is released during the call if `releases_gil`
-    holds.
+    """Emit the call of a kernel. `instruction` is the text of the LLVM instruction, a call without a result. The GIL is released during the
+    call if the `i1` `releases_gil` holds.
     """
 
     def emit_call() -> list[Value]:

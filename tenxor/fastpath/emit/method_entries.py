@@ -64,31 +64,36 @@ _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
 
 
 def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a unary operation; `op` is the operation's name."""
-    return lambda f: f.call("unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
+    """Return the emitter of the fast path of a unary operation; `op` is the operation's name. The emitter returns the result as
+    `_find_emitter` says.
+    """
+    return lambda f: f.call("apply_unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
 
 
 def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a binary operator; `op` is the operation's name. If `comes_last`, the tensor is the second
-    operand, as in `__radd__`.
+    operand, as in `__radd__`. The emitter returns the result as `_find_emitter` says.
     """
     return lambda f: _apply_binary(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
 
 def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: Value) -> Value:
-    """Emit a binary operation on the tensor `x` and `y`, a tensor or a number. With `comes_last`, `y` is the first operand.
+    """Emit the operation named `op` on the tensor `x` and `y`, a tensor or a number. If the `i1` `comes_last` holds, `y` is the first
+    operand.
 
-    Return the result, or null to leave the call to the fallback.
+    Return the result, a new reference, or null to leave the call to the fallback. Known scalars give a known scalar; otherwise the result
+    is mostly pending.
     """
     point = compute_known_scalars(f, op, x, y, comes_last)
-    emit_binary = lambda: [f.call("binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
+    emit_binary = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
     return f.choose(f.is_null(point), emit_binary, lambda: [point])[0]
 
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`.
+    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`; `op` is the operation's name. The emitter
+    returns the result as `_find_emitter` says.
 
-    Calls without exactly one positional argument, or with keywords, are left to the fallback.
+    Its result is null, for the fallback, without exactly one positional argument, or with keywords.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -101,23 +106,29 @@ def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of an in-place operator; `op` is the operation's name."""
+    """Return the emitter of the fast path of an in-place operator, such as `+=`; `op` is the operation's name. The emitter returns the
+    tensor itself, or null for the fallback.
+    """
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, y = f.arguments[:2]
-        return f.call("in_place", POINTER, [x, y, f.load_object(f"op {op}"), compute_known_scalars(f, op, x, y, f.constant(I1, False))])
+        return f.call(
+            "apply_in_place", POINTER, [x, y, f.load_object(f"op {op}"), compute_known_scalars(f, op, x, y, f.constant(I1, False))]
+        )
 
     return emit_call
 
 
 def _make_forwarding(function: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor."""
+    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor. The
+    emitter returns the result of the call, which is null for the fallback.
+    """
     return lambda f: f.call(function, POINTER, f.arguments[:1])
 
 
 def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of the method `name`: the replay of a recorded call. `kind` is the method's calling
-    convention.
+    """Return the emitter of the fast path of the method `name`: the replay of a recorded call by `replay_method`. `kind` is the method's
+    calling convention. The emitter returns the result, or null for the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -128,25 +139,25 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
             call_arguments = [argument_slot, f.i64(1), f.null()]
         else:
             call_arguments = [f.null(), f.i64(0), f.null()]
-        return f.call("called", POINTER, [f.arguments[0], *call_arguments, f.load_object(f"'{name}'")])
+        return f.call("replay_method", POINTER, [f.arguments[0], *call_arguments, f.load_object(f"'{name}'")])
 
     return emit_call
 
 
 def _emit_power(f: FunctionBuilder) -> Value:
     """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans, and an exponent other than a Python number the
-    operation `pow`; otherwise a recorded call is replayed.
+    operation `pow`. In other cases, and where these decline, a recorded call is replayed.
 
-    Return the result, or null to leave the call to the fallback.
+    Return the result, a new reference, or null to leave the call to the fallback.
     """
     x, y = f.arguments
     is_square = f.and_then(
         f.is_object(y, "2"), lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: ~f.is_object(f.get_slot(x, "Tensor.dtype"), "bool"))
     )
-    apply_power = lambda: [f.call("binary", POINTER, [x, y, f.load_object("op pow"), f.constant(I1, False)])]
+    apply_power = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object("op pow"), f.constant(I1, False)])]
     (power,) = f.choose(
         is_square,
-        lambda: [f.call("unary", POINTER, [x, f.load_object("op square")])],
+        lambda: [f.call("apply_unary", POINTER, [x, f.load_object("op square")])],
         lambda: f.choose(is_number(f, y), lambda: [f.null()], apply_power),
     )
 
@@ -158,15 +169,15 @@ def _emit_power(f: FunctionBuilder) -> Value:
 
 
 def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or the replay of a recorded
-    call.
+    """Return the emitter of the fast path of the method `name`, "copy" or "clone": a new tensor with the same immutable node
+    (`share_copy`), or else the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
     """
     return lambda f: _share_copy_or(f, lambda: [_make_replay(name, CallingConvention.NO_ARGUMENTS)(f)])[0]
 
 
 def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype, also given as a type, a new tensor with the same
-    node, otherwise the replay of a recorded call.
+    """Return the emitter of the fast path of the method `name`, "astype" or "to": for the tensor's own dtype, also given as a type, a new
+    tensor with the same node, otherwise the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -186,11 +197,12 @@ def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -> list[Value]:
-    """Emit a copy of the first argument, a tensor, with the same node. If no copy can be made so, the code of `replay_call` runs.
+    """Emit a copy of the first argument, a tensor, with the same node (`share_copy`). If that declines without an error, the code of
+    `replay_call` runs, which gives a list with a result.
 
-    Return the result, or null, in a list.
+    Return the result, a new reference, or null for the fallback, in a list of one item.
     """
-    copy = f.call("copied", POINTER, f.arguments[:1])
+    copy = f.call("share_copy", POINTER, f.arguments[:1])
     declined = f.and_then(f.is_null(copy), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     return f.choose(declined, replay_call, lambda: [copy])
 
@@ -198,8 +210,8 @@ def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -
 def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of an attribute of a tensor, computed by `find` from the slot `name`.
 
-    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the attribute is left to the
-    fallback.
+    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the emitter's result is
+    null, which leaves the attribute to the fallback.
     """
 
     def emit_read(f: FunctionBuilder) -> Value:
@@ -212,7 +224,7 @@ def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) 
 def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`.
 
-    Calls with another number of arguments are left to the fallback.
+    The emitter returns the result of the call. It is null, for the fallback, with another number of arguments.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -224,7 +236,9 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _emit_item(f: FunctionBuilder) -> Value:
-    """Emit `item(*index)`: the only element, or the element at given coordinates. Return a Python number, or null for the fallback."""
+    """Emit the fast path of `item(*index)`: the only element, or the element at given coordinates. Return a Python number, a new reference,
+    or null for the fallback.
+    """
     x, args, count = f.arguments
 
     def read_element() -> list[Value]:
@@ -233,27 +247,28 @@ def _emit_item(f: FunctionBuilder) -> Value:
         f.release_held(key)
         return [number]
 
-    return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], read_element)[0]
+    return f.choose(count.equals(0), lambda: [f.call("load_only_element", POINTER, [x])], read_element)[0]
 
 
 def _emit_index_add(f: FunctionBuilder) -> Value:
-    """Emit `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
+    """Emit the fast path of `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
-    Return the tensor itself, or null for another axis, for keyword arguments, and if `add_picked` declines.
+    Return the tensor itself as a new reference, or null for the fallback: for another axis, for keyword arguments, and if
+    `accumulate_selection` declines.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
 
     def add() -> list[Value]:
-        result = f.call("add_picked", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
+        result = f.call("accumulate_selection", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
         return f.choose(f.is_null(result), lambda: [result], lambda: [_release_and_return(f, result, x)])
 
     return f.choose(plain, add, lambda: [f.null()])[0]
 
 
 def _emit_fill(f: FunctionBuilder) -> Value:
-    """Emit `fill_(value)`: write a Python float or int to every element. Return the tensor itself, or null to leave the call to the
-    fallback.
+    """Emit the fast path of `fill_(value)`: write a Python float or int to every element. Return the tensor itself as a new reference, or
+    null for the fallback: for other values, and if `set_item` declines.
     """
     x, args, count, names = f.arguments
     value = args.load(POINTER)
@@ -268,25 +283,25 @@ def _emit_fill(f: FunctionBuilder) -> Value:
 
 
 def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
-    """Emit the release of `result`, and return `x` as a new reference."""
+    """Emit the release of the reference `result`, which is not held. Return `x` as a new reference."""
     f.decref(result)
     return f.incref(x)
 
 
 def _emit_round(f: FunctionBuilder) -> Value:
-    """Emit `round`: without arguments the operation `round`, with arguments a recorded call.
+    """Emit the fast path of `round`: without arguments the operation `round`, with arguments the replay of a recorded call.
 
-    Return the result, or null to leave the call to the fallback.
+    Return the result, a new reference, or null to leave the call to the fallback.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(0), lambda: f.is_null(names))
-    to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.load_object("'round'")])]
-    return f.choose(plain, lambda: [f.call("unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
+    to_digits = lambda: [f.call("replay_method", POINTER, [x, args, count, names, f.load_object("'round'")])]
+    return f.choose(plain, lambda: [f.call("apply_unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
 
 
-def _emit_with(f: FunctionBuilder) -> Value:
-    """Emit `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, or null for the
-    fallback.
+def _emit_apply(f: FunctionBuilder) -> Value:
+    """Emit the fast path of `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, a new
+    reference, or null for the fallback.
     """
     x, args, count = f.arguments
 
@@ -294,23 +309,25 @@ def _emit_with(f: FunctionBuilder) -> Value:
         return args.at(k, POINTER).load(POINTER)
 
     def emit_unary() -> list[Value]:
-        return [f.call("unary", POINTER, [x, load_argument(0)])]
+        return [f.call("apply_unary", POINTER, [x, load_argument(0)])]
 
     def emit_binary() -> list[Value]:
-        return [f.call("binary", POINTER, [x, load_argument(1), load_argument(0), f.constant(I1, False)])]
+        return [f.call("apply_binary", POINTER, [x, load_argument(1), load_argument(0), f.constant(I1, False)])]
 
     def emit_applied() -> list[Value]:
-        return [f.call("applied", POINTER, [load_argument(0), x, args.at(1, POINTER), count - 1])]
+        return [f.call("apply_operation", POINTER, [load_argument(0), x, args.at(1, POINTER), count - 1])]
 
     emit_operation = lambda: f.choose(count.equals(1), emit_unary, lambda: f.choose(count.equals(2), emit_binary, emit_applied))
     return f.choose(count.equals(0), lambda: [f.null()], emit_operation)[0]
 
 
-def _emit_ufunc(f: FunctionBuilder) -> None:
-    """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
+def _emit_call_ufunc(f: FunctionBuilder) -> None:
+    """Emit `call_ufunc(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result of the
+    counterpart, a new reference.
 
-    `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for another method than
-    `"__call__"`, and for inputs other than tensors, numbers, and NumPy's arrays and scalars.
+    `args` is the address of `count` arguments: the ufunc, the method and the inputs. The function returns null for keywords, for another
+    method than `"__call__"`, for a ufunc without a counterpart, and for inputs other than tensors, numbers, and NumPy's arrays and scalars.
+    Null with an error set means that the counterpart raised the error.
     """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
@@ -346,25 +363,25 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
     **{name: _make_slot_read("spec", find) for name, find in _SPEC_ATTRIBUTE_LOADS.items()},
     **{name: _make_slot_read(name, FunctionBuilder.incref) for name in LAZY_ATTRIBUTES},
     **{
-        "realize": _make_forwarding("realized"),
+        "realize": _make_forwarding("realize_tensor"),
         "to_numpy": _make_forwarding("to_numpy"),
         "numpy": _make_forwarding("to_numpy"),
-        "tolist": _make_forwarding("listed"),
+        "tolist": _make_forwarding("to_list"),
     },
     **{name: _make_copy(name) for name in ("copy", "clone")},
     **{name: _make_cast(name) for name in ("astype", "to")},
     **{"__bool__": _make_forwarding("truth"), "__float__": _make_forwarding("as_float"), "__int__": _make_forwarding("as_int")},
     "__index__": _make_forwarding("as_index"),
-    **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterated")},
+    **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterate_tensor")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _make_two_argument("set_item"),
-    **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_with},
-    "__array_ufunc__": lambda f: f.call("ufunc_called", POINTER, f.arguments),
+    **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_apply},
+    "__array_ufunc__": lambda f: f.call("call_ufunc", POINTER, f.arguments),
 }
 
 
 def _find_emitter(method: Method) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of a method's fast path. The emitter takes the builder of the method's entry and returns the result: a new
+    """Return the emitter of the fast path of `method`. The emitter takes the builder of the method's entry and returns the result: a new
     reference, or null to leave the call to the fallback.
     """
     if method.in_place_op:
@@ -386,7 +403,9 @@ _PARAMETERS_BY_CONVENTION = {
 
 
 def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
-    """Emit all functions of the fast path into the LLVM module `llvm_module`, and return this module."""
+    """Emit all functions of the fast path into the LLVM module `llvm_module`, and return this module. `object_table` gives the indices of
+    Python objects and the offsets of slots in the code.
+    """
     computing = (node_evaluation, kernel_launch, graph_walk, refcount_queries, graph_evaluation, plan_steps, tape_segments, batch_key)
     making = (
         free_lists,
@@ -418,20 +437,20 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
     for emitter in (*making, *computing, python_conversion, *in_place, call_replay, *writing):
         emitter.emit_functions(llvm_module, object_table)
     _emit_call_fallback_short(
-        FunctionBuilder(llvm_module, object_table, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)])
+        FunctionBuilder(llvm_module, object_table, "call_fallback_short", [("own", POINTER), ("x", POINTER), ("argument", POINTER)])
     )
     _emit_call_fallback(
         FunctionBuilder(
             llvm_module,
             object_table,
-            "ask_python",
+            "call_fallback",
             [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
-    _emit_in_place(
-        FunctionBuilder(llvm_module, object_table, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
+    _emit_apply_in_place(
+        FunctionBuilder(llvm_module, object_table, "apply_in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
     )
-    _emit_ufunc(FunctionBuilder(llvm_module, object_table, "ufunc_called", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
+    _emit_call_ufunc(FunctionBuilder(llvm_module, object_table, "call_ufunc", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
     for method in METHODS:
         _emit_method(
             FunctionBuilder(llvm_module, object_table, method.symbol, _PARAMETERS_BY_CONVENTION[method.convention], is_exported=True),
@@ -444,7 +463,9 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
 
 
 def _emit_method(f: FunctionBuilder, method: Method) -> None:
-    """Emit the entry of a method: the fast path, then, after a null, a call of the fallback in Python."""
+    """Emit the entry of `method`, called by CPython: return the result of the fast path (`_find_emitter`), or, where that is null, of a
+    call of the fallback in Python. An error other than MemoryError is raised instead of the call.
+    """
     result = _find_emitter(method)(f)
     f.return_if(~f.is_null(result), lambda: result)
     fallback, null = f.load_object(f"own {method.name}"), f.null()
@@ -453,11 +474,11 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
         call_arguments = [*call_arguments, null]
     elif method.convention is not CallingConvention.WITH_KEYWORDS:
         call_arguments = call_arguments if method.convention is CallingConvention.ONE_ARGUMENT else [null]
-    f.emit_return(f.call("ask_python" if len(call_arguments) > 1 else "ask_python_briefly", POINTER, [fallback, x, *call_arguments]))
+    f.emit_return(f.call("call_fallback" if len(call_arguments) > 1 else "call_fallback_short", POINTER, [fallback, x, *call_arguments]))
 
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
-    """Emit `ask_python_briefly(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`.
+    """Emit `call_fallback_short(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`, a new reference.
 
     `argument` is a second argument, or null. The function returns null with an error set if the fast path set an error other than
     MemoryError, for an uninitialized tensor, and if the fallback raises.
@@ -474,11 +495,11 @@ def _emit_call_fallback_short(f: FunctionBuilder) -> None:
 
 
 def _emit_call_fallback(f: FunctionBuilder) -> None:
-    """Emit `ask_python(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
+    """Emit `call_fallback(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
     arguments.
 
     `args` has `count` positional arguments, then the values of the keywords in `names`, a tuple or null. The function returns null with an
-    error set in the same cases as `ask_python_briefly`.
+    error set in the same cases as `call_fallback_short`.
     """
     fallback, x, args, count, names = f.arguments
     f.propagate_error()
@@ -494,8 +515,9 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
     f.emit_return(result)
 
 
-def _emit_in_place(f: FunctionBuilder) -> None:
-    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null.
+def _emit_apply_in_place(f: FunctionBuilder) -> None:
+    """Emit `apply_in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null to
+    decline, before `x` changes.
 
     `point` is the result if already known as a scalar, otherwise null. The function takes over the reference to `point`.
     """
@@ -503,12 +525,12 @@ def _emit_in_place(f: FunctionBuilder) -> None:
 
     def compute_result() -> list[Value]:
         decline_if_shared(f, x)
-        return [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
+        return [f.call("apply_binary", POINTER, [x, y, op, f.constant(I1, False)])]
 
     result = f.require_new(f.choose(f.is_null(point), compute_result, lambda: [point])[0])
     storage = f.get_slot(x, "Tensor.storage")
     f.return_if(f.is_instance(storage, "ScalarStorage"), lambda: _set_known_scalar(f, x, storage, result))
-    f.require(f.call("takes", I1, [x, result, y]))
+    f.require(f.call("replace_elements", I1, [x, result, y]))
     f.release_held(result)
     f.emit_return(f.incref(x))
 
@@ -516,8 +538,8 @@ def _emit_in_place(f: FunctionBuilder) -> None:
 def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Value) -> Value:
     """Emit the update of the 0-d tensor `x` with a known scalar in `storage`: the scalar of the tensor `result` replaces the old scalar.
 
-    Return `x` as a new reference. The held reference to `result` is released. The emitted function declines if `x` and `result` have
-    different specs, or if the scalar of `result` is not known or has a tape node.
+    Return `x` as a new reference. The held reference to `result` is released. The emitted function returns null or 0 if `x` and `result`
+    have different specs, or if the scalar of `result` is pending beyond the fast path or has a tape node.
     """
     held = list(f._held)
     spec = f.get_slot(x, "Tensor.spec")
@@ -526,7 +548,7 @@ def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Valu
     f.require(f.or_else(is_known_scalar(f, result_storage), lambda: has_unrecorded_node(f, result_storage)))
     f.require(f.get_slot(spec, "Spec.shape").equals(f.load_object("()")))
     f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
-    number = f.require_new(f.call("only", POINTER, [result]))
+    number = f.require_new(f.call("load_only_element", POINTER, [result]))
     old_number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run and changed the scalar
     f.decline_if(f.is_object(old_number, "None"))
     f.set_slot(storage, "ScalarStorage._number", number)

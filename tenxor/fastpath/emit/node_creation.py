@@ -19,8 +19,8 @@ MAX_EAGER_ELEMENTS = 1 << 14
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions `pending` and `node_of` to create a pending node, `given` and `tensor` to wrap a node in a tensor,
-    and the functions that give serial numbers.
+    """Emit into `module` the functions `new_user_node` and `new_pending_node` to create a pending node, `new_user_tensor` and `new_tensor`
+    to wrap a node in a tensor, and the functions that give serial numbers. `objects` is the table of the objects that the code refers to.
     """
     for kind in NUMBERED_KINDS:
         module.define_global(f"number_of_{kind}", "global i64 0")
@@ -31,20 +31,26 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("pinned_reads", "internal global i64 0")
     module.define_global("patience", "global ptr null")  # address of the counter that is not 0 while nothing is evaluated early
     node_parameters = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
-    _emit_new_user_node(FunctionBuilder(module, objects, "pending", [*node_parameters, ("is_followed", I1)]))
-    _emit_new_pending_node(FunctionBuilder(module, objects, "node_of", [*node_parameters, ("is_bounded", I1), ("is_followed", I1)]))
-    _emit_new_user_tensor(FunctionBuilder(module, objects, "given", [("node", POINTER), ("spec", POINTER), ("at_once", I1)]))
-    _emit_new_tensor(FunctionBuilder(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
+    _emit_new_user_node(FunctionBuilder(module, objects, "new_user_node", [*node_parameters, ("is_followed", I1)]))
+    _emit_new_pending_node(
+        FunctionBuilder(module, objects, "new_pending_node", [*node_parameters, ("is_bounded", I1), ("is_followed", I1)])
+    )
+    _emit_new_user_tensor(FunctionBuilder(module, objects, "new_user_tensor", [("node", POINTER), ("spec", POINTER), ("at_once", I1)]))
+    _emit_new_tensor(FunctionBuilder(module, objects, "new_tensor", [("node", POINTER), ("spec", POINTER)]))
 
 
 def _emit_python_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `KIND_number`, the entry for Python of `next_KIND`: return the serial number as a Python integer. KIND is "node" or "recipe"."""
+    """Emit `KIND_number()`, called from Python: return the serial number of `next_KIND` as a Python integer. KIND is `kind`: "node" or
+    "recipe".
+    """
     number = f.call(f"next_{kind}", I64, [])
     f.emit_return(f.call("PyLong_FromLongLong", POINTER, [number]))
 
 
 def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`. KIND is "node" or "recipe"."""
+    """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`, and count it. KIND is `kind`: "node" or
+    "recipe".
+    """
     counter = f.define(POINTER, f"getelementptr i64, ptr @number_of_{kind}, i64 0")
     number = counter.load(I64)
     counter.store(number + 1)
@@ -52,48 +58,53 @@ def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
 
 
 def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
-    """Emit the tensor of a new pending node. Return a new reference, not held, or null.
+    """Emit the tensor of a new pending node, recorded for the user's program, with the spec `spec`. Return a new reference, not held; null
+    where `new_user_tensor` gives null.
 
-    The held references to the recipe, sources, offsets and spec are consumed.
+    The held references to `recipe`, `sources`, `offsets` (tuples) and `spec` are consumed. The emitted function returns null or 0 where
+    `new_user_node` gives null.
     """
     f.transfer_held(recipe, sources, offsets)
     old_read_count = load_shared_read_count(f)
-    node = f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, True)])
+    node = f.call("new_user_node", POINTER, [recipe, sources, offsets, f.constant(I1, True)])
     f.decline_if(f.is_null(node))
     f.transfer_held(spec)
-    return f.call("given", POINTER, [node, spec, load_shared_read_count(f).differs(old_read_count)])
+    return f.call("new_user_tensor", POINTER, [node, spec, load_shared_read_count(f).differs(old_read_count)])
 
 
 def load_shared_read_count(f: FunctionBuilder) -> Value:
-    """Emit the number of nodes made so far with an externally shared buffer as a source. Such a node must be evaluated at once."""
+    """Emit a load of the number of nodes made so far with an externally shared buffer as a source. Return the number, an `i64`. If it has
+    grown with a new node, this node must be evaluated at once.
+    """
     return _get_shared_read_counter(f).load(I64)
 
 
 def _get_shared_read_counter(f: FunctionBuilder) -> Value:
-    """Return the address of the count that `load_shared_read_count` loads."""
+    """Emit the address of the count that `load_shared_read_count` loads, and return the address."""
     return f.define(POINTER, "getelementptr i8, ptr @pinned_reads, i64 0")
 
 
 def _emit_new_user_node(f: FunctionBuilder) -> None:
-    """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node of the user's program, as a new reference.
+    """Emit `new_user_node(recipe, sources, offsets, is_followed)`: return a new pending node of the user's program, as a new reference.
 
-    The function consumes the references. With `is_followed`, a node that depends on the tape gets a tape node. The function returns null
-    under memory pressure, and where `node_of` with `is_bounded` does.
+    The function takes over the references to its arguments, also on failure. With `is_followed`, a node that depends on the tape gets a
+    tape node. The function returns null, to decline, under memory pressure, and where `new_pending_node` with `is_bounded` does.
     """
     *references, is_followed = f.arguments
     for x in references:
         f.hold_owned(x)
     f.require(f.is_object(f.get_slot(f.load_object("pool"), "Pool.is_under_pressure"), "False"))
     f.transfer_held(*references)
-    f.emit_return(f.call("node_of", POINTER, [*references, f.constant(I1, True), is_followed]))
+    f.emit_return(f.call("new_pending_node", POINTER, [*references, f.constant(I1, True), is_followed]))
 
 
 def _emit_new_pending_node(f: FunctionBuilder) -> None:
-    """Emit `node_of(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node. The function consumes the references.
+    """Emit `new_pending_node(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node, as a new reference. The
+    function takes over the references to its arguments, also on failure.
 
     With `is_bounded`, the function returns null for a traced argument among the sources, and for a graph that the fallback in Python would
-    evaluate or examine. Without, it returns null for an externally shared source. With `is_followed`, a node that depends on the tape gets
-    a tape node.
+    evaluate or examine: one of more than `MAX_PENDING_NODES` nodes, for example. Without, it returns null for an externally shared source.
+    With `is_followed`, a node that depends on the tape gets a tape node.
     """
     *references, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
@@ -175,12 +186,15 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
 
 
 def can_evaluate_early(f: FunctionBuilder) -> Value:
-    """Emit a test whether results may be evaluated early. While a call is recorded, they must stay pending."""
+    """Emit a test whether results may be evaluated early. Return the result, an `i1`: false while a call is recorded, since results must
+    stay pending then.
+    """
     return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
 
 
 def _emit_new_user_tensor(f: FunctionBuilder) -> None:
-    """Emit `given(node, spec, must_compute)`: return the tensor of a new node for the user, or null. The function consumes the references.
+    """Emit `new_user_tensor(node, spec, must_compute)`: return the tensor of a new node for the user, a new reference; null with an error
+    set, or if a node that must be evaluated cannot be. The function takes over the references to `node` and `spec`, also on failure.
 
     With `must_compute`, the node is evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
     has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`note_pending`),
@@ -188,7 +202,7 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
     """
     *references, must_compute = f.arguments
     node, spec = [f.hold_owned(x) for x in references]
-    f.emit_if(must_compute, lambda: f.require(f.call("computed", I1, [node])))
+    f.emit_if(must_compute, lambda: f.require(f.call("compute_node", I1, [node])))
     nodes, weight = f.unbox_integer(f.get_slot(node, "Node.graph_node_count")), f.unbox_integer(f.get_slot(node, "Node.max_operand_nbytes"))
     recipe = f.get_slot(node, "Node.recipe")
     nbytes, is_line = f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")), f.load_word(f.get_slot(recipe, "Recipe.shape"), SIZE_OFFSET) < 2
@@ -210,24 +224,25 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
             def as_a_whole() -> Value:
                 may_be = f.and_then(is_long, lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
                 is_order_stable = f.and_then(may_be, lambda: f.call("is_order_stable", I1, [node]))
-                return f.and_then(is_order_stable, lambda: f.call("computed_whole", I1, [node]))
+                return f.and_then(is_order_stable, lambda: f.call("compute_fused", I1, [node]))
 
-            return f.or_else(f.call("computed_alone", I1, [node]), as_a_whole)
+            return f.or_else(f.call("compute_unfused", I1, [node]), as_a_whole)
 
         f.emit_if(~f.and_then(keeps_order & ~is_fusion_candidate(f, node), computed), lambda: note_pending(f, node))
 
     def compute_read_sources() -> None:
-        f.emit_if(~f.call("compute_fused_sources", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+        f.emit_if(~f.call("compute_sources", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
 
     f.emit_if(~must_compute & waits, compute_read_sources)
     f.emit_if(~must_compute & waits, compute)
     f.emit_if(~must_compute & ~waits & (weight >= HELD_BYTES_ANY_RESULT), lambda: note_pending(f, node))
     f.transfer_held(node, spec)
-    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+    f.emit_return(f.call("new_tensor", POINTER, [node, spec]))
 
 
 def note_pending(f: FunctionBuilder, node: Value) -> None:
-    """Emit code to note a pending node that keeps much memory alive, as `pending_limits.record_pending` does.
+    """Emit code to note a pending node that keeps much memory alive, as `pending_limits.record_pending` does: a weak reference is appended
+    to a list. Return None.
 
     The emitted function returns null or 0 if an error is set or memory runs out.
     """
@@ -239,7 +254,9 @@ def note_pending(f: FunctionBuilder, node: Value) -> None:
 
 
 def _emit_new_tensor(f: FunctionBuilder) -> None:
-    """Emit `tensor(node, spec)`: return a new tensor with its own storage and offset 0, or null. The function consumes the references."""
+    """Emit `new_tensor(node, spec)`: return a new tensor with its own storage and offset 0; null if memory runs out. The function takes
+    over the references to `node` and `spec`, also on failure.
+    """
     node, spec = [f.hold_owned(x) for x in f.arguments]
     storage = f.new_instance("Storage", node=node)
     f.emit_return(

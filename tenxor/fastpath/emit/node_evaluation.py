@@ -28,38 +28,38 @@ OTHER_ORDER, MEMORY_ORDER, ANY_ORDER = range(3)  # loop orders of the source of 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to compute a small pending graph node by node.
 
-    The functions emitted include `computed`, `computed_alone`, `computed_below`, `run`, `run_apart`, `order_of`, `are_in_order` and
-    `new_buffer`.
+    The functions emitted include `compute_node`, `compute_unfused`, `compute_with_sources`, `launch_node`, `launch_without_gil`,
+    `find_loop_order`, `has_stable_orders` and `new_buffer`.
     """
     module.define_global("nodes_in_order", "internal global i64 0")
     module.define_global("taken_on", "internal global i64 0")
     module.define_global("computed_first", "internal global ptr null")
     module.define_global("result_count", "global i64 0")
-    _emit_find_loop_order(FunctionBuilder(module, objects, "order_of", [("source", POINTER)], I64))
-    _emit_has_stable_orders(FunctionBuilder(module, objects, "are_in_order", [("node", POINTER)], I1))
+    _emit_find_loop_order(FunctionBuilder(module, objects, "find_loop_order", [("source", POINTER)], I64))
+    _emit_has_stable_orders(FunctionBuilder(module, objects, "has_stable_orders", [("node", POINTER)], I1))
     _emit_is_order_stable(FunctionBuilder(module, objects, "is_order_stable", [("node", POINTER)], I1))
     _emit_can_fuse_inner_sum(FunctionBuilder(module, objects, "can_fuse_inner_sum", [("node", POINTER)], I1))
-    _emit_compute_sources(FunctionBuilder(module, objects, "compute_fused_sources", [("node", POINTER)], I1))
-    _emit_compute_node(FunctionBuilder(module, objects, "computed", [("node", POINTER)], I1))
-    _emit_compute_unfused(FunctionBuilder(module, objects, "computed_alone", [("node", POINTER)], I1))
-    _emit_compute_with_sources(FunctionBuilder(module, objects, "computed_below", [("node", POINTER)], I1))
-    _emit_new_buffer_of_bytes(FunctionBuilder(module, objects, "buffer_of", [("nbytes", POINTER)]))
+    _emit_compute_sources(FunctionBuilder(module, objects, "compute_sources", [("node", POINTER)], I1))
+    _emit_compute_node(FunctionBuilder(module, objects, "compute_node", [("node", POINTER)], I1))
+    _emit_compute_unfused(FunctionBuilder(module, objects, "compute_unfused", [("node", POINTER)], I1))
+    _emit_compute_with_sources(FunctionBuilder(module, objects, "compute_with_sources", [("node", POINTER)], I1))
+    _emit_new_buffer_of_bytes(FunctionBuilder(module, objects, "new_buffer_of_bytes", [("nbytes", POINTER)]))
     _emit_new_buffer(FunctionBuilder(module, objects, "new_buffer", [("recipe", POINTER)]))
-    _emit_allocate_result(FunctionBuilder(module, objects, "memory_for", [("recipe", POINTER)]))
-    _emit_find_sum_record(FunctionBuilder(module, objects, "frame_of_sum", [("product", POINTER), ("recipe", POINTER)]))
-    _emit_launch_node(FunctionBuilder(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
+    _emit_allocate_result(FunctionBuilder(module, objects, "allocate_result", [("recipe", POINTER)]))
+    _emit_find_sum_record(FunctionBuilder(module, objects, "find_sum_record", [("product", POINTER), ("recipe", POINTER)]))
+    _emit_launch_node(FunctionBuilder(module, objects, "launch_node", [("node", POINTER), ("out", POINTER)], I1))
     launch_parameters = [(name, POINTER) for name in ("node", "frame", "recipe", "sources", "offsets", "out")]
-    _emit_launch_without_gil(FunctionBuilder(module, objects, "run_apart", launch_parameters, I1))
+    _emit_launch_without_gil(FunctionBuilder(module, objects, "launch_without_gil", launch_parameters, I1))
     _emit_forget_recipe(FunctionBuilder(module, objects, "forget_recipe", [("node", POINTER)], VOID))
-    for name in ("computed", "computed_alone"):
+    for name in ("compute_node", "compute_unfused"):
         _emit_python_entry(
             FunctionBuilder(module, objects, f"python_{name}", [("self", POINTER), ("node", POINTER)], is_exported=True), name
         )
 
 
 def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
-    """Emit `python_NAME(node)`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return the success as a
-    bool.
+    """Emit `python_NAME(node)`, called from Python: call `compute_node` or `compute_unfused` (`name`) for a pending node, and return as a
+    bool whether the node is computed.
 
     An error other than MemoryError is raised.
     """
@@ -70,30 +70,31 @@ def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
 
 
 def _emit_compute_node(f: FunctionBuilder) -> None:
-    """Emit `computed(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
-    success; a node in memory already is a success. False without an error leaves the node to Python.
+    """Emit `compute_node(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
+    whether the node is in memory then; true also if it was before. False without an error leaves the node to Python.
 
     Python makes missing launch records. The caller must own a reference to the node; borrowed references may be invalid afterwards.
     """
     (node,) = f.arguments
-    f.return_if(f.call("computed_alone", I1, [node]), lambda: f.constant(I1, True))
+    f.return_if(f.call("compute_unfused", I1, [node]), lambda: f.constant(I1, True))
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    f.emit_return(f.call("computed_whole", I1, [node]))
+    f.emit_return(f.call("compute_fused", I1, [node]))
 
 
 def _emit_compute_unfused(f: FunctionBuilder) -> None:
-    """Emit `computed_alone(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return success; a node in
-    memory already is a success.
+    """Emit `compute_unfused(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return whether the node
+    is in memory then; true also if it was before.
 
     Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return false if
-    a reduction may add in another order than when fused, or if a plan may choose single-pass fusion for a reduction below the node.
+    a reduction may add in another order than when fused, or if a plan may choose single-pass fusion for a reduction below the node. False
+    is also the result where `compute_with_sources` fails.
     """
     (node,) = f.arguments
     f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
     is_one = f.unbox_integer(f.get_slot(node, "Node.graph_node_count")).equals(1)
     f.emit_if(is_one, lambda: require_stable_order(f, node))
     f.emit_if(~is_one, lambda: f.require(f.call("is_order_stable", I1, [node])))
-    f.emit_return(f.call("computed_below", I1, [node]))
+    f.emit_return(f.call("compute_with_sources", I1, [node]))
 
 
 def _emit_is_order_stable(f: FunctionBuilder) -> None:
@@ -108,7 +109,8 @@ def _emit_is_order_stable(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_with_sources(f: FunctionBuilder) -> None:
-    """Emit `computed_below(node)`: compute a node after its pending sources, each by a launch record. Return success.
+    """Emit `compute_with_sources(node)`: compute a node, if pending, after its pending sources, each by a launch record. Return whether the
+    node is in memory then. Some sources may be computed also on failure.
 
     The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for a node that launch records cannot
     run.
@@ -126,12 +128,12 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
 
         def compute_source(k: Value) -> None:
             source = f.tuple_item(sources, k)
-            f.emit_if(f.is_instance(source, "Node"), lambda: f.require(f.call("computed_below", I1, [source])))
+            f.emit_if(f.is_instance(source, "Node"), lambda: f.require(f.call("compute_with_sources", I1, [source])))
 
         f.for_range(f.load_word(sources, SIZE_OFFSET), compute_source)
         f.emit_if(f.is_object(find_launch_record(f, node, select_read_node(f, node)), "None"), lambda: _make_missing_record(f, node))
         out = f.require_new(f.call("new_buffer", POINTER, [f.get_slot(node, "Node.recipe")]))
-        f.require(f.call("run", I1, [node, out]))
+        f.require(f.call("launch_node", I1, [node, out]))
         f.transfer_held(out)
         f.release_held(sources)
 
@@ -142,7 +144,8 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
 
 
 def require_stable_order(f: FunctionBuilder, node: Value) -> None:
-    """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
+    """Emit an early exit, returning null or 0, if the pending `node` is a reduction that may add in another order in its own kernel than
+    when fused. Return None.
 
     `unfused_plans.has_fused_order` is the test in Python, which finds some more products in order. The order of a plain reduction of few
     results belongs to the reduction. A contraction has its own order, and needs operands that different loops read.
@@ -163,7 +166,7 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
 
         def check_source(k: Value) -> None:
             source = f.tuple_item(sources, k)
-            order = f.call("order_of", I64, [source])
+            order = f.call("find_loop_order", I64, [source])
             f.decline_if(order.equals(OTHER_ORDER) & may_be_contraction)
             f.emit_if(order.equals(ANY_ORDER), lambda: f.require(is_read_from_memory(f, source, reads)))
 
@@ -174,8 +177,8 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
 
 
 def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> None:
-    """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
-    than when fused.
+    """Emit an early exit, returning null or 0, if the pending `node` is, or depends on, a reduction that may add in another order in its
+    own kernel than when fused. Return None.
 
     The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. `computed_first` is None, or a pending
     node to be treated like a node in memory.
@@ -184,27 +187,29 @@ def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: V
 
 
 def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
-    """Emit a test that `node` neither is nor depends on a reduction that may add in another order in its own kernel than when fused.
+    """Emit a test that the pending `node` neither is nor depends on a reduction that may add in another order in its own kernel than when
+    fused. Return the result, an `i1`.
 
-    The test is a walk through the graph. It is false for more than `MAX_SEARCHED_NODES` pending nodes with several references.
-    `computed_first` is None, or a pending node to be treated like a node in memory.
+    The test is a walk through the graph, so it overwrites the tables of the last walk. It is false for more than `MAX_SEARCHED_NODES`
+    pending nodes with several references. `computed_first` is None, or a pending node to be treated like a node in memory.
     """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
     if computed_first is None:
-        return f.call("are_in_order", I1, [node])
+        return f.call("has_stable_orders", I1, [node])
     boundary = _get_boundary_address(f)
     boundary.store(computed_first)
-    are_stable = f.call("are_in_order", I1, [node])
+    are_stable = f.call("has_stable_orders", I1, [node])
     boundary.store(f.null())  # a later node may have the same address
     return are_stable
 
 
 def _emit_has_stable_orders(f: FunctionBuilder) -> None:
-    """Emit `are_in_order(node)`: return whether each reduction in the pending graph of `node` adds in the same order alone and fused.
+    """Emit `has_stable_orders(node)`: return whether each reduction in the pending graph of `node` adds in the same order alone and fused.
+    It is true for a node in memory, and for a scalar.
 
-    The walk marks visited nodes, except nodes with a single reference and so a single reader. The function returns false for more than
-    `MAX_SEARCHED_NODES` marked nodes. Candidates for single-pass fusion are counted (`_get_candidate_counter`).
+    The walk, which the caller has begun, marks visited nodes, except nodes with a single reference and so a single reader. The function
+    returns false for more than `MAX_SEARCHED_NODES` marked nodes. Candidates for single-pass fusion are counted (`_get_candidate_counter`).
     """
     (node,) = f.arguments
     f.return_if(~f.is_instance(node, "Node"), lambda: f.constant(I1, True))
@@ -216,16 +221,16 @@ def _emit_has_stable_orders(f: FunctionBuilder) -> None:
     product, sources = select_read_node(f, node), f.get_slot(node, "Node.sources")
     f.emit_if(is_fusion_candidate(f, node), lambda: _get_candidate_counter(f).store(_get_candidate_counter(f).load(I64) + 1))
     is_read_elsewhere = f.and_then(product.differs(node), lambda: f.load_refcount(product).differs(1))  # a shared product may be stored
-    f.emit_if(is_read_elsewhere, lambda: f.require(f.call("order_of", I64, [product]).equals(MEMORY_ORDER)))
-    f.for_range(f.load_word(sources, SIZE_OFFSET), lambda k: f.require(f.call("are_in_order", I1, [f.tuple_item(sources, k)])))
+    f.emit_if(is_read_elsewhere, lambda: f.require(f.call("find_loop_order", I64, [product]).equals(MEMORY_ORDER)))
+    f.for_range(f.load_word(sources, SIZE_OFFSET), lambda k: f.require(f.call("has_stable_orders", I1, [f.tuple_item(sources, k)])))
     f.emit_return(f.constant(I1, True))
 
 
 def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
-    """Emit the making of a missing launch record of `node`, by a size-generic template or by Python. The record may still be missing
-    afterwards.
+    """Emit the making of a missing launch record of `node`, by a size-generic template or by Python. Return None. The record may still be
+    missing afterwards.
 
-    The emitted function declines if another thread holds the lock of the runtime, or if an error is set.
+    The emitted function returns null or 0 if another thread holds the lock of the runtime, or if an error is set.
     """
     f.require(is_lock_free(f))
 
@@ -233,21 +238,25 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
         f.call_python("have_framed", node)
 
-    f.emit_if(~f.call("alone_by_rule", I1, [node]), ask)
+    f.emit_if(~f.call("derive_node_record", I1, [node]), ask)
 
 
 def _get_boundary_address(f: FunctionBuilder) -> Value:
-    """Return the address of a word: null, or the pending node that `order_of` treats like a node in memory."""
+    """Emit the address of a global pointer, and return the address. The pointer is null, or the pending node that `find_loop_order` treats
+    like a node in memory: the argument `computed_first` of `are_orders_stable`.
+    """
     return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
 
 
 def _get_visit_counter(f: FunctionBuilder) -> Value:
-    """Return the address of the count of visits by `order_of`: one visit for each read of a node."""
+    """Emit the address of the count of visits by `find_loop_order`, an `i64`: one visit for each read of a node. Return the address."""
     return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
 
 
 def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum."""
+    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum: a pending
+    product is its source, with sizes within `SINGLE_PASS_LIMITS`. Return the result, an `i1`.
+    """
     source, recipe = f.tuple_item(f.get_slot(node, "Node.sources"), 0), f.get_slot(node, "Node.recipe")
 
     def pays() -> Value:
@@ -270,7 +279,7 @@ def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
 
 def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
     """Emit `can_fuse_inner_sum(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel
-    single-pass fusion may compute another reduction.
+    single-pass fusion may compute another reduction. False also stands for a graph in which a reduction may add in another order.
     """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
@@ -292,10 +301,12 @@ def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_sources(f: FunctionBuilder) -> None:
-    """Emit `compute_fused_sources(node)`: compute each source of a new node in whose kernel single-pass fusion may compute another sum.
+    """Emit `compute_sources(node)`: evaluate those pending sources of a new node that are outer sums: in the kernel of such a sum,
+    single-pass fusion may compute another sum (`can_fuse_inner_sum`).
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
-    outer sum is made, so the plan may fuse the two. Python may run. The function returns true, or false if an error is set.
+    outer sum is made, so the plan may fuse the two. Python may run. The function returns true, also for sources that stay pending, or false
+    if an error is set.
     """
     (node,) = f.arguments
     sources = f.hold_borrowed(f.get_slot(select_read_node(f, node), "Node.sources"))
@@ -305,7 +316,7 @@ def _emit_compute_sources(f: FunctionBuilder) -> None:
         can_fuse = f.and_then(f.is_instance(source, "Node"), lambda: f.call("can_fuse_inner_sum", I1, [source]))
 
         def compute() -> None:
-            f.emit_if(~f.call("computed_whole", I1, [source]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+            f.emit_if(~f.call("compute_fused", I1, [source]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
 
         f.emit_if(can_fuse, compute)
 
@@ -315,17 +326,20 @@ def _emit_compute_sources(f: FunctionBuilder) -> None:
 
 
 def _get_candidate_counter(f: FunctionBuilder) -> Value:
-    """Return the address of the count of visited reductions that single-pass fusion may compute inside another kernel."""
+    """Emit the address of the count of visited reductions that single-pass fusion may compute inside another kernel, an `i64`. Return the
+    address.
+    """
     return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
 
 
 def load_element_count(f: FunctionBuilder, node: Value) -> Value:
-    """Emit the number of elements of a node."""
+    """Emit a load of the number of elements of a node. Return the number, an `i64`."""
     return f.unbox_integer(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.size"))
 
 
 def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Value:
-    """Emit a test whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory.
+    """Emit a test whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory. Return the
+    result, an `i1`.
 
     `node.is_read_from_memory` is the same test in Python.
     """
@@ -334,7 +348,8 @@ def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Val
 
 
 def _emit_find_loop_order(f: FunctionBuilder) -> None:
-    """Emit `order_of(source)`: return the order, a constant, in which the fused kernel would loop over a source of a reduction.
+    """Emit `find_loop_order(source)`: return the order, an `i64` constant, in which the fused kernel would loop over a source of a
+    reduction.
 
     `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or too
     large a graph; `ANY_ORDER` means a source made of numbers alone, which leaves the order open. `reduced_sources.has_memory_order` is the
@@ -358,7 +373,7 @@ def _emit_find_loop_order(f: FunctionBuilder) -> None:
         operand = f.tuple_item(sources, k)
 
         def look() -> None:
-            order = f.call("order_of", I64, [operand])
+            order = f.call("find_loop_order", I64, [operand])
             f.emit_if(order.equals(OTHER_ORDER), lambda: loop_order.store(f.i64(OTHER_ORDER)))
             has_full_size = f.and_then(order.equals(MEMORY_ORDER), lambda: load_element_count(f, operand).equals(size))
             f.emit_if(
@@ -390,8 +405,8 @@ def select_read_node(f: FunctionBuilder, node: Value) -> Value:
 
 
 def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Value:
-    """Emit the lookup of the launch record of `node`, borrowed: bytes, empty if the node is not run by a record, or None if no record was
-    made yet.
+    """Emit the lookup of the launch record of the pending `node`. Return the record, borrowed: bytes, empty if the node is not run by a
+    record, or None if no record was made yet.
 
     `read_node` is the node whose sources the kernel reads: `node`, or the product that `node` sums (`select_read_node`).
     """
@@ -400,14 +415,14 @@ def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Val
         return [f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.launch_record")]
 
     def of_product() -> list[Value]:
-        frame = f.call("frame_of_sum", POINTER, [f.get_slot(x, "Node.recipe") for x in (read_node, node)])
+        frame = f.call("find_sum_record", POINTER, [f.get_slot(x, "Node.recipe") for x in (read_node, node)])
         return [f.first_non_null(frame, f.load_object("None"))]
 
     return f.choose(read_node.equals(node), of_recipe, of_product)[0]
 
 
 def _emit_find_sum_record(f: FunctionBuilder) -> None:
-    """Emit `frame_of_sum(product, recipe)`: return the launch record of the sum `recipe` of the recipe `product`, borrowed; null if the
+    """Emit `find_sum_record(product, recipe)`: return the launch record of the sum `recipe` of the recipe `product`, borrowed; null if the
     record was not made yet.
     """
     product, recipe = f.arguments
@@ -417,17 +432,17 @@ def _emit_find_sum_record(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer(f: FunctionBuilder) -> None:
-    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe; null if small memory is short.
+    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe, a new reference; null if small memory is short.
 
     The result must have at most `MAX_SMALL_BLOCK_BYTES` bytes.
     """
     (recipe,) = f.arguments
-    f.emit_return(f.call("buffer_of", POINTER, [f.incref(f.get_slot(recipe, "Recipe.nbytes"))]))
+    f.emit_return(f.call("new_buffer_of_bytes", POINTER, [f.incref(f.get_slot(recipe, "Recipe.nbytes"))]))
 
 
 def _emit_allocate_result(f: FunctionBuilder) -> None:
-    """Emit `memory_for(recipe)`: return a new buffer of any size for the result of a recipe. Return null if memory is short: the fallback
-    in Python raises the error. Python may run.
+    """Emit `allocate_result(recipe)`: return a new buffer of any size for the result of a recipe, a new reference. Return null if memory is
+    short: the fallback in Python raises the error. Python may run for more than `MAX_SMALL_BLOCK_BYTES` bytes.
     """
     (recipe,) = f.arguments
     nbytes = f.get_slot(recipe, "Recipe.nbytes")
@@ -439,12 +454,12 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
-    """Emit `buffer_of(nbytes)`: return a new buffer of `nbytes` bytes; null if small memory is short.
+    """Emit `new_buffer_of_bytes(nbytes)`: return a new buffer of `nbytes` bytes, a new reference; null if small memory is short.
 
     The function takes over the reference to `nbytes`, a Python integer of at most `MAX_SMALL_BLOCK_BYTES`.
     """
     nbytes = f.hold_owned(f.arguments[0])
-    block = f.require_new(f.call("lend", POINTER, [f.unbox_integer(nbytes)]))
+    block = f.require_new(f.call("allocate_block", POINTER, [f.unbox_integer(nbytes)]))
     address = f.hold_borrowed(f.address_at(block, ADDRESS_OBJECT_OFFSET).load(POINTER))
     buffer = f.new_instance("Buffer", owner=block, address=address, nbytes=nbytes)
     for slot, value in (("externally_shared", "0"), ("is_read_only", "False"), ("_cached_view", "None"), ("_cached_dtype", "None")):
@@ -453,9 +468,10 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 
 
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node in memory with the recipe `recipe`. The node takes over the reference to `buffer`.
+    """Emit the creation of a node in memory with the recipe `recipe`, of data. The node takes over the reference to `buffer`, which is held
+    no more.
 
-    Return the node, which is held (see `FunctionBuilder.hold_owned`). The emitted function exits early if memory runs out.
+    Return the node, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
     """
     number = f.box_integer(f.call("next_node", I64, []))
     node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)
@@ -467,16 +483,19 @@ def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Valu
 
 
 def is_lock_free(f: FunctionBuilder) -> Value:
-    """Emit a test that no other thread holds the lock of the runtime. No thread can take it while the emitted code runs, under the GIL."""
+    """Emit a test that no other thread holds the lock of the runtime. Return the result, an `i1`. No thread can take the lock while the
+    emitted code runs, under the GIL.
+    """
     owner = f.load_word(f.load_object("lock"), f.objects.get_slot_offset("RLock.owner"))
     return f.or_else(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
 
 
 def _emit_launch_node(f: FunctionBuilder) -> None:
-    """Emit `run(node, out)`: launch the kernel of a pending node with sources in memory. Return whether the kernel ran.
+    """Emit `launch_node(node, out)`: launch the kernel of a pending node with sources in memory. Return whether the kernel ran.
 
-    The kernel writes into the buffer `out`. On success the node takes over the reference to `out`. Without a launch record, for a computed
-    node, or if another thread holds the lock of the runtime, no kernel runs. No Python code runs before the kernel.
+    The kernel writes into the buffer `out`. On success the node takes over the reference to `out`, otherwise the caller keeps it. Without a
+    launch record, for a computed node, or if another thread holds the lock of the runtime, no kernel runs. No Python code runs before the
+    kernel.
     """
     node, out = f.arguments
     f.require(is_lock_free(f))
@@ -486,7 +505,8 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
     f.decline_if(f.or_else(f.is_object(frame, "None"), lambda: f.is_object(frame, "never")))
     launch_arguments = [frame, f.get_slot(reads, "Node.recipe"), sources, offsets, out]
     f.return_if(
-        f.load_word(f.address_at(frame, BYTES_CONTENT_OFFSET), 24).differs(0), lambda: f.call("run_apart", I1, [node, *launch_arguments])
+        f.load_word(f.address_at(frame, BYTES_CONTENT_OFFSET), 24).differs(0),
+        lambda: f.call("launch_without_gil", I1, [node, *launch_arguments]),
     )
     f.require(f.call("launch", I1, launch_arguments))
     set_node_buffer(f, node, out)
@@ -494,8 +514,8 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
 
 
 def _emit_launch_without_gil(f: FunctionBuilder) -> None:
-    """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
-    runtime. Return whether the kernel ran.
+    """Emit `launch_without_gil(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of
+    the runtime. Return whether the kernel ran.
 
     `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
     takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel
@@ -519,9 +539,9 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
 
 
 def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
-    """Emit the assignment of `buffer`, the computed result, to the pending `node`, which gives up its recipe and sources.
+    """Emit the assignment of `buffer`, the computed result, to the pending `node`, which gives up its recipe and sources. Return None.
 
-    The node takes over the reference to `buffer`. The result is counted in `result_count`. Python may run.
+    The node takes over the reference to `buffer`. The result is counted in the global `@result_count`. Python may run.
     """
     counter = f.define(POINTER, "getelementptr i64, ptr @result_count, i64 0")
     counter.store(counter.load(I64) + 1)
@@ -531,7 +551,9 @@ def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
 
 
 def _emit_forget_recipe(f: FunctionBuilder) -> None:
-    """Emit `forget_recipe(node)`: give a computed node the recipe of data in memory, and release its old recipe and sources."""
+    """Emit `forget_recipe(node)`: give a node with a new buffer the recipe of data in memory, and release its old recipe and sources. The
+    function returns nothing. Python code may run.
+    """
     (node,) = f.arguments
     old = [f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
     f.set_slot(node, "Node.recipe", f.incref(f.get_slot(old[0], "Recipe._data_recipe")))

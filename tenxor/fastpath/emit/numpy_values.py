@@ -11,26 +11,28 @@ from .scalar_arithmetic import new_known_scalar
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to convert values and keys: `tensor_of`, `plain_key` and `plain_index`."""
-    _emit_convert_value(FunctionBuilder(module, objects, "tensor_of", [("value", POINTER)]))
-    _emit_convert_index(FunctionBuilder(module, objects, "plain_index", [("item", POINTER)]))
-    _emit_convert_key(FunctionBuilder(module, objects, "plain_key", [("key", POINTER)]))
+    """Emit into `module` the functions to convert values and keys: `convert_value`, `convert_key` and `convert_index`. `objects` is the
+    table of the objects that the code refers to.
+    """
+    _emit_convert_value(FunctionBuilder(module, objects, "convert_value", [("value", POINTER)]))
+    _emit_convert_index(FunctionBuilder(module, objects, "convert_index", [("item", POINTER)]))
+    _emit_convert_key(FunctionBuilder(module, objects, "convert_key", [("key", POINTER)]))
 
 
 def _emit_convert_value(f: FunctionBuilder) -> None:
-    """Emit `tensor_of(value)`: return a new tensor with the elements of a NumPy array, a NumPy scalar, a list, a tuple or a Python
-    number.
+    """Emit `convert_value(value)`: return a new tensor with the elements of a NumPy array, a NumPy scalar, a list, a tuple or a Python
+    number. A scalar gives a known scalar.
 
-    Return null for other values, and for arrays and lists that the fallback converts: large ones, or of several types.
+    Return null for other values, also tensors, and for arrays and lists that the fallback converts: large ones, or of several types.
     """
     (value,) = f.arguments
     kind = f.type_of(value)
-    f.return_if(f.is_object(kind, "ndarray"), lambda: f.call("made_of_array", POINTER, [value, f.load_object("array recipes")]))
-    f.return_if(f.is_object(kind, "list"), lambda: f.call("made_of_list", POINTER, [value, f.load_object("list recipes")]))
+    f.return_if(f.is_object(kind, "ndarray"), lambda: f.call("tensor_from_numpy", POINTER, [value, f.load_object("array recipes")]))
+    f.return_if(f.is_object(kind, "list"), lambda: f.call("tensor_from_list", POINTER, [value, f.load_object("list recipes")]))
 
     def convert_tuple() -> Value:
         items = f.require_new(f.call("PySequence_List", POINTER, [value]))
-        tensor = f.call("made_of_list", POINTER, [items, f.load_object("list recipes")])
+        tensor = f.call("tensor_from_list", POINTER, [items, f.load_object("list recipes")])
         f.release_held(items)
         return tensor
 
@@ -46,10 +48,10 @@ def _emit_convert_value(f: FunctionBuilder) -> None:
 
 
 def _emit_convert_index(f: FunctionBuilder) -> None:
-    """Emit `plain_index(item)`: return an item of a key with a Python integer in place of a NumPy integer, a tensor in place of a NumPy
-    array of indices or a mask, and any other item itself.
+    """Emit `convert_index(item)`: return an item of an index key with a Python integer in place of a NumPy integer, a tensor in place of a
+    NumPy array of indices or a mask, and any other item itself.
 
-    Return a new reference, or null for an array that the fallback converts.
+    Return a new reference, or null for an array that the fallback converts: a 0-d or large one, or one of a dtype that is no index.
     """
     (item,) = f.arguments
     kind = f.type_of(item)
@@ -58,7 +60,7 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
         dtype = f.require_new(f.call("PyObject_GetAttr", POINTER, [item, f.load_object("'dtype'")]))
         f.decline_if(f.is_null(f.look_up(f.load_object("index dtypes"), dtype)))
         f.release_held(dtype)
-        tensor = f.require_new(f.call("made_of_array", POINTER, [item, f.load_object("array recipes")]))
+        tensor = f.require_new(f.call("tensor_from_numpy", POINTER, [item, f.load_object("array recipes")]))
         f.decline_if(f.is_object(f.get_slot(f.get_slot(tensor, "Tensor.spec"), "Spec.shape"), "()"))
         f.transfer_held(tensor)
         return tensor
@@ -70,7 +72,9 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
 
 
 def _emit_convert_key(f: FunctionBuilder) -> None:
-    """Emit `plain_key(key)`: return a key with its items converted by `plain_index`, as a new reference; null if no item is converted."""
+    """Emit `convert_key(key)`: return an index key with its items converted by `convert_index`, as a new reference. Return null if no item
+    changes, and also if an item cannot be converted.
+    """
     (key,) = f.arguments
 
     def convert_items() -> Value:
@@ -78,7 +82,7 @@ def _emit_convert_key(f: FunctionBuilder) -> None:
 
         def convert(k: Value) -> Value:
             item = f.tuple_item(key, k)
-            converted = f.call("plain_index", POINTER, [item])
+            converted = f.call("convert_index", POINTER, [item])
             f.emit_if(converted.differs(item), lambda: is_changed.store(f.i64(1)))
             return converted
 
@@ -88,7 +92,7 @@ def _emit_convert_key(f: FunctionBuilder) -> None:
         return items
 
     f.return_if(f.is_instance(key, "tuple"), convert_items)
-    converted = f.require_new(f.call("plain_index", POINTER, [key]))
+    converted = f.require_new(f.call("convert_index", POINTER, [key]))
     f.decline_if(converted.equals(key))
     f.transfer_held(converted)
     f.emit_return(converted)

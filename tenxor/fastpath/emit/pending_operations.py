@@ -30,18 +30,23 @@ class Operand(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions that record operations as pending nodes: `unary`, `binary` and `applied`."""
-    _emit_unary(FunctionBuilder(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
+    """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`.
+    `objects` is the table of the objects that the code refers to.
+    """
+    _emit_apply_unary(FunctionBuilder(module, objects, "apply_unary", [("x", POINTER), ("op", POINTER)]))
     _emit_apply_operation(
-        FunctionBuilder(module, objects, "applied", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)])
+        FunctionBuilder(module, objects, "apply_operation", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)])
     )
-    _emit_binary(FunctionBuilder(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
+    _emit_apply_binary(
+        FunctionBuilder(module, objects, "apply_binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)])
+    )
 
 
 def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
-    """Emit a load of the slot `name`, "spec" or "offset", of the tensor `x`. If the slot is unset, Python code computes it first.
+    """Emit a load of the slot `name`, "spec" or "offset", of the tensor `x`. If the slot is unset, Python code computes it first. Return
+    the content, borrowed.
 
-    The reference is borrowed. The emitted function declines if the Python code raises an error.
+    The emitted function returns null or 0 if the Python code raises an error.
     """
     slot = f"Tensor.{name}"
     slot_value = f.get_slot(x, slot)
@@ -58,8 +63,8 @@ def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
 def read_operand(f: FunctionBuilder, x: Value) -> Operand:
     """Emit the reading of the tensor `x` as an operand: its node, or its known scalar. Return the operand. Python code may run.
 
-    The emitted function declines a node of another dtype than `x`. It also declines every known scalar while a call is recorded, and
-    otherwise a known scalar of dtype bfloat16 or without a constant spec.
+    The emitted function returns null or 0 for a node of another dtype than `x`. The same for every known scalar while a call is recorded,
+    and otherwise for a known scalar of dtype bfloat16 or without a constant spec.
     """
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
     dtype = f.get_slot(spec, "Spec.dtype")
@@ -83,12 +88,12 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
 
 
 def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node. An element storage may hold a scalar instead."""
+    """Emit a test whether a storage holds a node. Return the result, an `i1`: false for a `ScalarStorage` with a known scalar."""
     return f.or_else(has_plain_node(f, storage), lambda: f.is_instance(storage, "LeafStorage"))
 
 
 def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage that is no leaf of derivatives holds a node."""
+    """Emit a test whether a storage that is no leaf of derivatives (`LeafStorage`) holds a node. Return the result, an `i1`."""
 
     def was_a_number() -> Value:
         """Emit a test for a `ScalarStorage` whose scalar was already replaced by a node."""
@@ -101,10 +106,12 @@ def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
 def find_template(
     f: FunctionBuilder, table: CacheTable, operation: Value, other_key: Value, get_arguments: Callable[[], Sequence[Value]]
 ) -> Value:
-    """Emit a lookup of a result template in a cache table; on a miss, a sized template builds one. Return the template, borrowed.
+    """Emit a lookup of a result template in a cache table; on a miss, a sized template builds one, which is cached. Return the template,
+    borrowed.
 
-    `other_key` is the key of the further operands. `get_arguments` returns the operands as the signature of the call sees them
-    (`get_signature_argument`). The emitted function declines if no sized template fits. Python code may run.
+    `operation` and `other_key`, the key of the further operands, are the key in the table. `get_arguments` returns the operands as the
+    signature of the call sees them (`get_signature_argument`). The emitted function returns null or 0 if no sized template fits. Python
+    code may run.
     """
 
     def instantiate() -> list[Value]:
@@ -112,14 +119,17 @@ def find_template(
         operand_array = f.local(array(POINTER, len(operands)))
         for k, x in enumerate(operands):
             operand_array.at(k, POINTER).store(x)
-        return [f.call("made_by_rule", POINTER, [*table, operation, other_key, operand_array, f.i64(len(operands)), f.null(), f.i64(0)])]
+        return [
+            f.call("instantiate_call", POINTER, [*table, operation, other_key, operand_array, f.i64(len(operands)), f.null(), f.i64(0)])
+        ]
 
     return find_or_instantiate(f, table, operation, other_key, instantiate)
 
 
 def get_signature_argument(f: FunctionBuilder, x: Value, operand: Operand) -> Value:
-    """Emit the object that represents an operand in the signature of a call. A node, or a known scalar with axes, is represented by the
-    tensor `x`; a known scalar without axes by its dtype; a Python number by its type.
+    """Emit a choice of the object that represents an operand in the signature of a call, and return the object, borrowed. `operand` is the
+    reading of `x` (`read_second_operand`). A node, or a known scalar with axes, is represented by the tensor `x`; a known scalar without
+    axes by its dtype; a Python number by its type.
     """
 
     def element() -> list[Value]:
@@ -134,8 +144,8 @@ def find_or_instantiate(
 ) -> Value:
     """Emit a lookup of a result template in a cache table; on a miss, emit the code of `instantiate`. Return the template, borrowed.
 
-    `other_key` is the key of the further operands. `instantiate` returns a list with a template, borrowed or null. The emitted function
-    declines if both are null.
+    `operation` and `other_key`, the key of the further operands, are the key in the table. `instantiate` returns a list with a template,
+    borrowed or null. The emitted function returns null or 0 if both are null.
     """
     cached_template = find_cached_template(f, table, operation, other_key)
     (template,) = f.choose(f.is_null(cached_template), instantiate, lambda: [cached_template], (1, 1000))
@@ -143,14 +153,15 @@ def find_or_instantiate(
     return template
 
 
-def _emit_unary(f: FunctionBuilder) -> None:
-    """Emit `unary(x, op)`: return the result of the operation `op` on `x`, a tensor or a value for `tensor_of`, as a new reference; null to
-    leave the call to the fallback.
+def _emit_apply_unary(f: FunctionBuilder) -> None:
+    """Emit `apply_unary(x, op)`: return the result of the operation `op` on `x`, a tensor or a value for `convert_value`, as a new
+    reference; null to leave the call to the fallback.
 
-    The result is mostly pending (`given`). Only `abs` or `negative` of a scalar, known or in memory, gives a known scalar at once.
+    The result is pending, or evaluated at once where `new_user_tensor` does so. Only `abs` or `negative` of a scalar, known or in memory,
+    gives a known scalar.
     """
     x, op = f.arguments
-    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("unary", POINTER, [tensor, op])))
+    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("apply_unary", POINTER, [tensor, op])))
     f.require(f.is_instance(x, "Tensor"))
     key, node_or_scalar, is_node, offset = read_operand(f, x)
     f.hold_borrowed(node_or_scalar)
@@ -166,19 +177,20 @@ def _emit_unary(f: FunctionBuilder) -> None:
     f.emit_return(new_result(f, recipe, sources, offsets, spec))
 
 
-def _emit_binary(f: FunctionBuilder) -> None:
-    """Emit `binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference; null to
-    leave the call to the fallback.
+def _emit_apply_binary(f: FunctionBuilder) -> None:
+    """Emit `apply_binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference;
+    null to leave the call to the fallback.
 
-    `y` is a tensor, a number or a value for `tensor_of`. With `comes_last`, `y` is the first operand. The result is mostly pending
-    (`given`). Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
+    `y` is a tensor, a number or a value for `convert_value`. With `comes_last`, `y` is the first operand, and no tensor. The result is
+    pending, or evaluated at once where `new_user_tensor` does so. Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a
+    known scalar.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
 
     def apply_to_tensor(tensor: Value) -> Value:
         operands = select(comes_last, tensor, x), select(comes_last, x, tensor)
-        return f.call("binary", POINTER, [*operands, op, f.constant(I1, False)])
+        return f.call("apply_binary", POINTER, [*operands, op, f.constant(I1, False)])
 
     f.return_if(~is_operand(f, y), lambda: _call_with_tensor(f, y, apply_to_tensor))
     f.decline_if(f.and_then(comes_last, lambda: f.has_type(y, "Tensor")))
@@ -213,17 +225,19 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], Value]) -> Value:
-    """Emit the code of `call` for the tensor `tensor_of(value)`, and return the result. The emitted function returns null for a value
-    without a tensor.
+    """Emit the code of `call` for the new tensor `convert_value(value)`. Return the result of `call`, a new reference or null. The emitted
+    function returns null for a value without a tensor.
     """
-    tensor = f.require_new(f.call("tensor_of", POINTER, [value]))
+    tensor = f.require_new(f.call("convert_value", POINTER, [value]))
     result = call(tensor)
     f.release_held(tensor)
     return result
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit the tuple of `offsets`, or the object `zeros` if `are_zeros` holds, or an early exit without memory. Return the tuple, held."""
+    """Emit a tuple: the object named `zeros` in the object table if the `i1` `are_zeros` holds, otherwise a new tuple of `offsets`. Return
+    the tuple, which is held. The emitted function returns null or 0 if memory runs out.
+    """
     held = list(f._held)
 
     def build_tuple() -> list[Value]:
@@ -235,24 +249,27 @@ def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Val
 
 
 def _is_scalar(f: FunctionBuilder, x: Operand) -> Value:
-    """Emit a test whether an operand is a number, a known scalar, or a tensor without axes."""
+    """Emit a test whether an operand is a number, a known scalar, or a tensor without axes. Return the result, an `i1`."""
     return f.or_else(~x.is_node, lambda: f.is_object(f.get_slot(x.key, "Spec.shape"), "()"))
 
 
 def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
-    """Emit the Python number of an operand without axes, known or in memory. Return a new reference; null for a pending operand."""
-    load_number = lambda: [f.call("number_in_memory", POINTER, [x.node_or_scalar, x.key, x.offset])]
+    """Emit the Python number of an operand without axes, known or in memory. Return a new reference, not held; null for a pending operand,
+    and for a dtype that `load_scalar` does not cover.
+    """
+    load_number = lambda: [f.call("load_scalar", POINTER, [x.node_or_scalar, x.key, x.offset])]
     return f.choose(x.is_node, load_number, lambda: [f.incref(x.node_or_scalar)])[0]
 
 
 def _return_if_known_scalars(
     f: FunctionBuilder, operation: Sequence[Value], operands: Sequence[Operand], is_reversed: Value | None = None
 ) -> None:
-    """Emit an early return of the result of an operation on one or two scalars, known or in memory, as a tensor with a known scalar.
+    """Emit an early return of the result of an operation on one or two scalars, `operands`, known or in memory, as a tensor with a known
+    scalar. Return None.
 
-    The return is taken only if `of_number` or `of_numbers` covers the operation. `operation` is the operation, the recipe and the spec of
-    the result. If `is_reversed` holds, the second operand comes first. The held references to the recipe, the spec and the operands are
-    released before the return.
+    The return is taken only if `compute_unary` or `compute_binary` covers the operation, and not while a call is recorded. `operation` is
+    the operation, the recipe and the spec of the result. If the `i1` `is_reversed` holds, the second operand comes first; None stands for
+    one operand. The held references to the recipe, the spec and the operands are released before the return.
     """
     held, y = list(f._held), operands[-1]
     are_points = _is_scalar(f, operands[0]) if len(operands) == 1 else f.and_then(_is_scalar(f, operands[0]), lambda: _is_scalar(f, y))
@@ -262,7 +279,7 @@ def _return_if_known_scalars(
         numbers = [_load_scalar(f, x) for x in operands]
         are_missing = [f.is_null(x) for x in numbers]
         ordered = numbers if is_reversed is None else [select(is_reversed, *numbers[::-1]), select(is_reversed, *numbers)]
-        name = "of_number" if is_reversed is None else "of_numbers"
+        name = "compute_unary" if is_reversed is None else "compute_binary"
         call_operation = lambda: [f.call(name, POINTER, [*operation, *ordered])]
         (tensor,) = f.choose(are_missing[0] | are_missing[-1], lambda: [f.null()], call_operation)
         for x, is_missing in zip(numbers, are_missing, strict=True):
@@ -281,15 +298,15 @@ def _return_if_known_scalars(
 
 
 def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
-    """Emit code to compute the spec and the offset of each tensor among `operands`. Python code may run, so borrowed references are invalid
-    afterwards.
+    """Emit code to compute the spec and the offset of each tensor among `operands`. Return None. Python code may run, so borrowed
+    references are invalid afterwards. If it raises, the emitted function returns null or 0.
     """
     for x in operands:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
 
 
 def is_number(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether `x` is a Python number, of no subclass."""
+    """Emit a test whether `x` is a Python number: exactly a float, int, bool or complex. Return the result, an `i1`."""
     kind = f.type_of(x)
     return f.or_else(
         f.is_object(kind, "float") | f.is_object(kind, "int"), lambda: f.is_object(kind, "bool type") | f.is_object(kind, "complex")
@@ -297,14 +314,14 @@ def is_number(f: FunctionBuilder, x: Value) -> Value:
 
 
 def is_operand(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether `x` is a tensor or a Python number, of no subclass."""
+    """Emit a test whether `x` is a tensor or a Python number, of no subclass. Return the result, an `i1`."""
     return f.or_else(f.has_type(x, "Tensor"), lambda: is_number(f, x))
 
 
 def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
-    """Emit the reading of the second operand of an operation: a tensor, or a Python number. Return the operand.
+    """Emit the reading of `y` as the second operand of an operation: a tensor, or a Python number. Return the operand.
 
-    The emitted function declines other objects, and the cases of `read_operand`.
+    The emitted function returns null or 0 for other objects, and in the cases of `read_operand`.
     """
 
     def number() -> list[Value]:
@@ -315,10 +332,10 @@ def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
 
 
 def _emit_apply_operation(f: FunctionBuilder) -> None:
-    """Emit `applied(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
+    """Emit `apply_operation(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
 
-    `operands` is the address of `count` tensors, numbers or values for `tensor_of`. The result is a new reference, mostly pending
-    (`given`); null to leave the call to the fallback.
+    `operands` is the address of `count` tensors, numbers or values for `convert_value`. The result is a new reference, mostly pending
+    (`new_user_tensor`); null to leave the call to the fallback.
     """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -328,11 +345,11 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
     def convert_operand(k: Value) -> Value:
         y = load(k)
-        return f.choose(is_operand(f, y), lambda: [f.incref(y)], lambda: [f.call("tensor_of", POINTER, [y])])[0]
+        return f.choose(is_operand(f, y), lambda: [f.incref(y)], lambda: [f.call("convert_value", POINTER, [y])])[0]
 
     def apply_to_tensors() -> Value:
         tensors = f.build_tuple(count, convert_operand)
-        result = f.call("applied", POINTER, [op, x, f.address_at(tensors, TUPLE_ITEMS_OFFSET), count])
+        result = f.call("apply_operation", POINTER, [op, x, f.address_at(tensors, TUPLE_ITEMS_OFFSET), count])
         f.release_held(tensors)
         return result
 
@@ -349,7 +366,7 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
         f.require(count < MAX_OPERANDS)
         items.store(get_signature_argument(f, x, x_operand))
         f.for_range(count, lambda k: items.at(k + 1, POINTER).store(get_signature_argument(f, load(k), read_second_operand(f, load(k)))))
-        return [f.call("made_by_rule", POINTER, [*table, op, keys, items, count + 1, f.null(), f.i64(0)])]
+        return [f.call("instantiate_call", POINTER, [*table, op, keys, items, count + 1, f.null(), f.i64(0)])]
 
     table = get_cache_table(f, x_key, "templates")
     template = f.hold_borrowed(find_or_instantiate(f, table, op, keys, instantiate))
@@ -378,8 +395,8 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
 
 def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
-    """Emit an early exit, returning null or 0, for a Python integer outside of the range of the result template `template`. The class
-    `variant` of the template has the bounds in the slots `low` and `high`.
+    """Emit an early exit, returning null or 0, for a Python integer `integer` outside of the range of the result template `template`.
+    Return None. The class `variant` of the template has the bounds, both allowed, in the slots `low` and `high`.
     """
     low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 
@@ -392,9 +409,10 @@ def require_in_range(f: FunctionBuilder, integer: Value, template: Value, varian
 
 
 def make_source(f: FunctionBuilder, node_or_scalar: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: the node `node_or_scalar` itself, or a `Scalar` of `dtype` with that number. Return the source.
+    """Emit a source of a recipe: the node `node_or_scalar` itself if the `i1` `is_node` holds, or a `Scalar` of `dtype` with that number.
+    Return the source, which is held.
 
-    The source takes the place of `node_or_scalar` among the held references. The emitted function exits early if memory runs out.
+    The source takes the place of `node_or_scalar` among the held references. The emitted function returns null or 0 if memory runs out.
     """
     f.transfer_held(node_or_scalar)
     held = list(f._held)

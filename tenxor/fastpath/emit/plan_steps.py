@@ -1,6 +1,6 @@
-"""Execution of plan steps: each step gets memory, launches a kernel, and stores the result in a cell, as in `runtime/plan_execution.py`.
+"""Execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in `runtime/plan_execution.py`.
 
-The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL. The list `nodes` has the cells of the
+The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL. The list `nodes` has the slots of the
 plan: nodes, and `BufferSlot`s for intermediates.
 """
 
@@ -24,20 +24,20 @@ from .block_allocator import BLOCK_DATA_OFFSET
 from .function_builder import FunctionBuilder
 from .kernel_launch import convert_scalar, emit_kernel_call
 
-# Words of a step's header, as byte offsets: the kernel's address or 0; the extent of the parallel loop; the number of arguments; the cell
-# of the result and its bytes; whether to release the GIL; bytes of scratch memory; the cell to overwrite, or -1; the cell whose memory is
-# reused if nothing else refers to it, or -1; the number of cells that are not needed afterwards; the number of extra outputs. For each
-# extra output follow a cell for its memory, the number of its own cell, and the cell whose memory is reused.
+# Words of a step's header, as byte offsets: the kernel's address or 0; the extent of the parallel loop; the number of arguments; the slot
+# of the result and its bytes; whether to release the GIL; bytes of scratch memory; the slot to overwrite, or -1; the slot whose memory is
+# reused if nothing else refers to it, or -1; the number of slots that are not needed afterwards; the number of extra outputs. For each
+# extra output follow a slot for its memory, the number of its own slot, and the slot whose memory is reused.
 (
     KERNEL_OFFSET,
     PARALLEL_EXTENT_OFFSET,
     ARGUMENT_COUNT_OFFSET,
-    RESULT_CELL_OFFSET,
+    RESULT_SLOT_OFFSET,
     RESULT_BYTES_OFFSET,
     RELEASES_GIL_OFFSET,
     SCRATCH_BYTES_OFFSET,
-    OVERWRITTEN_CELL_OFFSET,
-    REUSED_CELL_OFFSET,
+    OVERWRITTEN_SLOT_OFFSET,
+    REUSED_SLOT_OFFSET,
     LAST_USE_COUNT_OFFSET,
     EXTRA_OUTPUT_COUNT_OFFSET,
 ) = (8 * k for k in range(PLAN_STEP_WORDS))
@@ -46,22 +46,23 @@ from .kernel_launch import convert_scalar, emit_kernel_call
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to run the steps of a plan.
 
-    The functions emitted include `run_steps`, `run_planned` and `memory_of_result`.
+    The functions emitted include `run_steps`, `run_plan_step` and `allocate_step_result`.
     """
     list_parameters = [(name, POINTER) for name in ("nodes", "offsets", "scalars")]
     _emit_allocate_step_result(
-        FunctionBuilder(module, objects, "memory_of_result", [("step", POINTER), ("takes", I64), list_parameters[0]])
+        FunctionBuilder(module, objects, "allocate_step_result", [("step", POINTER), ("takes", I64), list_parameters[0]])
     )
-    _emit_run_step(FunctionBuilder(module, objects, "run_planned", [("step", POINTER), *list_parameters], I1))
+    _emit_run_plan_step(FunctionBuilder(module, objects, "run_plan_step", [("step", POINTER), *list_parameters], I1))
     _emit_run_steps(FunctionBuilder(module, objects, "run_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True))
 
 
 def _emit_run_steps(f: FunctionBuilder) -> None:
-    """Emit `run_steps(frame, nodes, offsets, scalars, first_step, stop_step)`, called from Python: run the steps from `first_step` up to
-    `stop_step`, not included.
+    """Emit `run_steps(frame, nodes, offsets, scalars, first_step, stop_step)`, called from Python: run the steps of a plan from
+    `first_step` up to `stop_step`, not included.
 
-    `frame` is the launch record of a plan. `nodes`, `offsets` and `scalars` are the lists of the plan's slots and inputs. The function
-    returns the number of the first step not run, as a Python integer: `stop_step` after success. An error other than MemoryError is raised.
+    `frame` is the launch record of the plan. `nodes`, `offsets` and `scalars` are the lists of the plan's slots and inputs. The function
+    returns the number of the first step not run, as a Python integer: `stop_step` after success. The executor in Python then runs that
+    step. An error other than MemoryError is raised.
     """
     _, args, _ = f.arguments
     frame, *plan_lists, first_step, stop_step = (args.at(k, POINTER).load(POINTER) for k in range(6))
@@ -72,7 +73,7 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
     def run_step() -> None:
         start = program.at(step_number.load(I64), I64).load(I64)
         step = f.define(POINTER, f"getelementptr i8, ptr {program.text}, i64 {start.text}")
-        was_run = f.call("run_planned", I1, [step, *plan_lists]).cast("zext", I64)
+        was_run = f.call("run_plan_step", I1, [step, *plan_lists]).cast("zext", I64)
         step_number.store(step_number.load(I64) + was_run)
         goes_on.store(was_run)
 
@@ -81,29 +82,29 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
     f.emit_return(f.call("PyLong_FromLongLong", POINTER, [step_number.load(I64)]))
 
 
-def _emit_run_step(f: FunctionBuilder) -> None:
-    """Emit `run_planned(step, nodes, offsets, scalars)`: run a single step. Return true, or false if the executor in Python must run the
-    step.
+def _emit_run_plan_step(f: FunctionBuilder) -> None:
+    """Emit `run_plan_step(step, nodes, offsets, scalars)`: run a single step of a plan. Return true, or false if the executor in Python
+    must run the step.
 
-    `step` is the address of the step in the launch record. Reasons for false are exhausted fast-path memory and an index out of range, for
-    example.
+    `step` is the address of the step in the launch record. `nodes`, `offsets` and `scalars` are lists as in `run_steps`. Reasons for false
+    are exhausted fast-path memory and an index out of range, for example.
     """
     step, nodes, offsets, scalars = f.arguments
-    cell = f.hold_borrowed(_require_list_item(f, nodes, f.load_word(step, RESULT_CELL_OFFSET)))
-    f.require(f.or_else(f.is_instance(cell, "Node"), lambda: f.is_instance(cell, "BufferSlot")))
-    overwritten_cell, last_use_count = f.load_word(step, OVERWRITTEN_CELL_OFFSET), f.load_word(step, LAST_USE_COUNT_OFFSET)
+    slot = f.hold_borrowed(_require_list_item(f, nodes, f.load_word(step, RESULT_SLOT_OFFSET)))
+    f.require(f.or_else(f.is_instance(slot, "Node"), lambda: f.is_instance(slot, "BufferSlot")))
+    overwritten_slot, last_use_count = f.load_word(step, OVERWRITTEN_SLOT_OFFSET), f.load_word(step, LAST_USE_COUNT_OFFSET)
     extra_outputs = f.address_at(step, 8 * PLAN_STEP_WORDS).at(last_use_count, I64)
     argument_rows = extra_outputs.at(f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET) * EXTRA_OUTPUT_WORDS, I64)
     f.for_range(
         f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
         lambda k: _allocate_extra_output(f, step, extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), nodes),
     )
-    allocate = lambda: [f.call("memory_of_result", POINTER, [step, f.load_word(step, REUSED_CELL_OFFSET), nodes])]
+    allocate = lambda: [f.call("allocate_step_result", POINTER, [step, f.load_word(step, REUSED_SLOT_OFFSET), nodes])]
     out = f.require_new(
-        f.choose(overwritten_cell < 0, allocate, lambda: [f.incref(_find_overwritable_buffer(f, nodes, overwritten_cell))])[0]
+        f.choose(overwritten_slot < 0, allocate, lambda: [f.incref(_find_overwritable_buffer(f, nodes, overwritten_slot))])[0]
     )
-    scratch = f.require_new(f.call("lend", POINTER, [f.load_word(step, SCRATCH_BYTES_OFFSET)]))
-    f.require(_needs_value(f, cell))  # tested after the last allocation: a finalizer may have evaluated the node
+    scratch = f.require_new(f.call("allocate_block", POINTER, [f.load_word(step, SCRATCH_BYTES_OFFSET)]))
+    f.require(_needs_value(f, slot))  # tested after the last allocation: a finalizer may have evaluated the node
     f.for_range(
         f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
         lambda k: f.require(_needs_value(f, _require_list_item(f, nodes, f.load_word(extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), 8)))),
@@ -124,47 +125,48 @@ def _emit_run_step(f: FunctionBuilder) -> None:
     f.require(flag.load(I64).equals(0))
     f.release_held(scratch)
     f.transfer_held(out)
-    _store_cell_buffer(f, cell, out)
+    _store_slot_buffer(f, slot, out)
     f.for_range(
         f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET), lambda k: _store_extra_output(f, extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), nodes)
     )
-    _forget_cell_recipe(f, cell)  # only when all outputs are stored, since Python code may run
+    _forget_slot_recipe(f, slot)  # only when all outputs are stored, since Python code may run
     f.for_range(
         f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
-        lambda k: _forget_cell_recipe(f, _require_list_item(f, nodes, f.load_word(extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), 8))),
+        lambda k: _forget_slot_recipe(f, _require_list_item(f, nodes, f.load_word(extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), 8))),
     )
-    f.release_held(cell)
-    f.for_range(last_use_count, lambda k: _mark_cell_done(f, nodes, f.address_at(step, 8 * PLAN_STEP_WORDS).at(k, I64).load(I64)))
+    f.release_held(slot)
+    f.for_range(last_use_count, lambda k: _mark_slot_done(f, nodes, f.address_at(step, 8 * PLAN_STEP_WORDS).at(k, I64).load(I64)))
     f.emit_return(f.constant(I1, True))
 
 
-def _needs_value(f: FunctionBuilder, cell: Value) -> Value:
-    """Emit a test whether a cell still needs a value: a plan's own cell (`BufferSlot`), or a pending node that is not `UNFINISHED`.
+def _needs_value(f: FunctionBuilder, slot: Value) -> Value:
+    """Emit a test whether a slot of the plan still needs a value: a `BufferSlot`, or a pending node that is not `UNFINISHED`. Return the
+    result, an `i1`.
 
     A node is `UNFINISHED` after an update has begun to overwrite its operands.
     """
 
     def of_node() -> Value:
-        recipe = f.get_slot(cell, "Node.recipe")
+        recipe = f.get_slot(slot, "Node.recipe")
         return f.and_then(
-            f.is_object(f.get_slot(cell, "Node.buffer"), "None"), lambda: ~f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED")
+            f.is_object(f.get_slot(slot, "Node.buffer"), "None"), lambda: ~f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED")
         )
 
-    return f.or_else(~f.is_instance(cell, "Node"), of_node)
+    return f.or_else(~f.is_instance(slot, "Node"), of_node)
 
 
-def _find_overwritable_buffer(f: FunctionBuilder, nodes: Value, cell_index: Value) -> Value:
-    """Emit the buffer of cell `cell_index` of the list `nodes`, borrowed, to be overwritten.
+def _find_overwritable_buffer(f: FunctionBuilder, nodes: Value, slot_index: Value) -> Value:
+    """Emit the lookup of the buffer of slot `slot_index` in the list `nodes`, to be overwritten. Return the buffer, borrowed.
 
     The emitted function returns null or 0 if the buffer has further references, or is externally shared or read-only.
     """
-    buffer = _load_cell_buffer(f, _require_list_item(f, nodes, cell_index))
+    buffer = _load_slot_buffer(f, _require_list_item(f, nodes, slot_index))
     f.require(_is_unshared(f, buffer))
     return buffer
 
 
 def _is_unshared(f: FunctionBuilder, buffer: Value) -> Value:
-    """Emit a test whether a buffer has one reference, and is neither externally shared nor read-only."""
+    """Emit a test whether a buffer has one reference, and is neither externally shared nor read-only. Return the result, an `i1`."""
     is_private = lambda: f.and_then(
         f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0"),
         lambda: f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"),
@@ -172,48 +174,54 @@ def _is_unshared(f: FunctionBuilder, buffer: Value) -> Value:
     return f.and_then(f.has_one_reference(buffer), is_private)
 
 
-def _load_cell_buffer(f: FunctionBuilder, cell: Value) -> Value:
-    """Emit the buffer of a node or of a plan's own cell, borrowed. The emitted function returns null or 0 for a cell without a buffer."""
-    of_node, of_cell = lambda: [f.get_slot(cell, "Node.buffer")], lambda: [f.get_slot(cell, "BufferSlot.buffer")]
-    (buffer,) = f.choose(f.is_instance(cell, "Node"), of_node, of_cell)
+def _load_slot_buffer(f: FunctionBuilder, slot: Value) -> Value:
+    """Emit a load of the buffer of a slot of the plan, a node or a `BufferSlot`. Return the buffer, borrowed. The emitted function returns
+    null or 0 for a slot without a buffer.
+    """
+    of_node, of_slot = lambda: [f.get_slot(slot, "Node.buffer")], lambda: [f.get_slot(slot, "BufferSlot.buffer")]
+    (buffer,) = f.choose(f.is_instance(slot, "Node"), of_node, of_slot)
     f.require(f.is_instance(buffer, "Buffer"))
     return buffer
 
 
 def _require_list_item(f: FunctionBuilder, items: Value, k: Value) -> Value:
-    """Emit item `k` of a list, borrowed. The emitted function returns null or 0 if the list is shorter."""
+    """Emit a load of item `k` of a list. Return the item, borrowed. The emitted function returns null or 0 if the list is shorter."""
     item = f.list_item(items, k)
     f.decline_if(f.is_null(item))
     return item
 
 
-def _store_cell_buffer(f: FunctionBuilder, cell: Value, out: Value) -> None:
-    """Emit code to store a buffer in a node or in a plan's own cell. The reference `out` is consumed."""
+def _store_slot_buffer(f: FunctionBuilder, slot: Value, out: Value) -> None:
+    """Emit code to store the buffer `out` in a slot of the plan, a node or a `BufferSlot`. Return None. The reference `out`, which is not
+    held, is consumed.
+    """
 
-    def replace_buffer(slot: str) -> list[Value]:
-        old_buffer = f.get_slot(cell, slot)
-        f.set_slot(cell, slot, out)
+    def replace_buffer(slot_name: str) -> list[Value]:
+        old_buffer = f.get_slot(slot, slot_name)
+        f.set_slot(slot, slot_name, out)
         f.decref(old_buffer)
         return []
 
-    f.choose(f.is_instance(cell, "Node"), lambda: replace_buffer("Node.buffer"), lambda: replace_buffer("BufferSlot.buffer"))
+    f.choose(f.is_instance(slot, "Node"), lambda: replace_buffer("Node.buffer"), lambda: replace_buffer("BufferSlot.buffer"))
 
 
-def _forget_cell_recipe(f: FunctionBuilder, cell: Value) -> None:
-    """Emit code to drop the recipe of a node after its buffer was stored. A plan's own cell has no recipe."""
-    f.emit_if(f.is_instance(cell, "Node"), lambda: f.call("forget_recipe", VOID, [cell]))
+def _forget_slot_recipe(f: FunctionBuilder, slot: Value) -> None:
+    """Emit code to drop the recipe of a node after its buffer was stored. A `BufferSlot` has no recipe. Python code may run."""
+    f.emit_if(f.is_instance(slot, "Node"), lambda: f.call("forget_recipe", VOID, [slot]))
 
 
 def _emit_allocate_step_result(f: FunctionBuilder) -> None:
-    """Emit `memory_of_result(step, takes, nodes)`: return a buffer for a result of `step`, as a new reference, or null if memory is short.
+    """Emit `allocate_step_result(step, takes, nodes)`: return a buffer for a result of `step`, as a new reference, or null if memory is
+    short.
 
-    The buffer of cell `takes` is reused if the size is right and no other object refers to the buffer, unless it is externally shared or
-    read-only. A negative `takes` means a new buffer.
+    `step` is the address of the step in the launch record, and has the size of the result. The buffer of slot `takes` of the list `nodes`
+    is reused if the size is right and no other object refers to the buffer, unless it is externally shared or read-only. A negative `takes`
+    means a new buffer.
     """
     step, takes, nodes = f.arguments
 
     def reuse_buffer() -> list[Value]:
-        buffer = _load_cell_buffer(f, _require_list_item(f, nodes, takes))
+        buffer = _load_slot_buffer(f, _require_list_item(f, nodes, takes))
         has_right_size = f.unbox_integer(f.get_slot(buffer, "Buffer.nbytes")).equals(f.load_word(step, RESULT_BYTES_OFFSET))
         is_reusable = f.and_then(has_right_size, lambda: _is_unshared(f, buffer))
         return f.choose(is_reusable, lambda: [f.incref(buffer)], allocate_buffer)
@@ -221,44 +229,48 @@ def _emit_allocate_step_result(f: FunctionBuilder) -> None:
     def allocate_buffer() -> list[Value]:
         nbytes = f.box_integer(f.load_word(step, RESULT_BYTES_OFFSET))
         f.transfer_held(nbytes)
-        return [f.call("buffer_of", POINTER, [nbytes])]
+        return [f.call("new_buffer_of_bytes", POINTER, [nbytes])]
 
     (result,) = f.choose(takes < 0, allocate_buffer, reuse_buffer)
     f.emit_return(result)
 
 
 def _allocate_extra_output(f: FunctionBuilder, step: Value, output_words: Value, nodes: Value) -> None:
-    """Emit the allocation of a buffer for an extra output of a step. The kernel finds the buffer in an additional cell.
+    """Emit the allocation of a buffer for an extra output of a step. Return None. The kernel finds the buffer in an additional slot of the
+    plan.
 
-    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of cells. The emitted function
+    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of slots. The emitted function
     returns null or 0 if memory is short.
     """
-    out = f.call("memory_of_result", POINTER, [step, f.load_word(output_words, 16), nodes])
+    out = f.call("allocate_step_result", POINTER, [step, f.load_word(output_words, 16), nodes])
     f.decline_if(f.is_null(out))
-    _store_cell_buffer(f, _require_list_item(f, nodes, output_words.load(I64)), out)
+    _store_slot_buffer(f, _require_list_item(f, nodes, output_words.load(I64)), out)
 
 
 def _store_extra_output(f: FunctionBuilder, output_words: Value, nodes: Value) -> None:
-    """Emit code to store the memory of an extra output in the output's own cell.
+    """Emit code to store the memory of an extra output in the output's own slot of the plan. Return None.
 
-    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of cells.
+    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of slots.
     """
     out = f.incref(f.get_slot(_require_list_item(f, nodes, output_words.load(I64)), "BufferSlot.buffer"))
-    _store_cell_buffer(f, _require_list_item(f, nodes, f.load_word(output_words, 8)), out)
+    _store_slot_buffer(f, _require_list_item(f, nodes, f.load_word(output_words, 8)), out)
 
 
-def _mark_cell_done(f: FunctionBuilder, nodes: Value, k: Value) -> None:
-    """Emit code to replace cell `k` of the list `nodes` by `RELEASED_SLOT`: no later step needs the cell, and the memory can be freed."""
+def _mark_slot_done(f: FunctionBuilder, nodes: Value, k: Value) -> None:
+    """Emit code to replace slot `k` of the list `nodes` by `RELEASED_SLOT`: no later step needs the slot, and the memory can be freed.
+    Return None.
+    """
     f.call("PyList_SetItem", I32, [nodes, k, f.incref(f.load_object("DONE"))])
 
 
 def _evaluate_argument(
     f: FunctionBuilder, row: Value, plan_lists: tuple[Value, Value, Value], out: Value, scratch: Value, flag: Value
 ) -> Value:
-    """Emit the value of a kernel argument, a 64-bit word. `row` is the address of the argument in the launch record.
+    """Emit the evaluation of a kernel argument. Return the argument, a 64-bit word. `row` is the address of its description in the launch
+    record.
 
     `plan_lists` are the lists of nodes, offsets and scalars of the plan, `out` is the buffer of the result, and `scratch` a memory block.
-    The kernel sets the local `flag` if an index is out of range.
+    The kernel sets the local at the address `flag` if an index is out of range.
     """
     nodes, offsets, scalars = plan_lists
     kind, item_index, constant = row.load(I64), f.load_word(row, 8), f.load_word(row, 32)
@@ -268,8 +280,8 @@ def _evaluate_argument(
         offset = f.choose(offset_index >= 0, lambda: [f.unbox_integer(_require_list_item(f, offsets, offset_index))], lambda: [f.i64(0)])[0]
         return [f.unbox_address(f.get_slot(buffer, "Buffer.address")) + offset * f.load_word(row, 24) + constant]
 
-    def locate_cell() -> list[Value]:
-        return compute_address(_load_cell_buffer(f, _require_list_item(f, nodes, item_index)))
+    def locate_slot() -> list[Value]:
+        return compute_address(_load_slot_buffer(f, _require_list_item(f, nodes, item_index)))
 
     def select_by_kind() -> list[Value]:
         get_scratch_address = lambda: [f.address_at(scratch, BLOCK_DATA_OFFSET).cast("ptrtoint", I64)]
@@ -278,4 +290,4 @@ def _evaluate_argument(
         get_result_or_number = lambda: f.choose(kind.equals(RESULT), lambda: compute_address(out), get_flag_or_number)
         return f.choose(kind.equals(SCRATCH), get_scratch_address, get_result_or_number)
 
-    return f.choose(kind.equals(LITERAL), lambda: [constant], lambda: f.choose(kind.equals(MEMORY), locate_cell, select_by_kind))[0]
+    return f.choose(kind.equals(LITERAL), lambda: [constant], lambda: f.choose(kind.equals(MEMORY), locate_slot, select_by_kind))[0]

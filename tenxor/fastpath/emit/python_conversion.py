@@ -24,17 +24,18 @@ _NARROW_INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to convert tensors to Python numbers, lists and NumPy arrays.
 
-    The functions emitted include `number_at`, `only`, `realized`, `length`, `to_numpy`, `lists`, `listed`, `iterated` and `truth`.
+    The functions emitted include `load_number`, `load_only_element`, `realize_tensor`, `length`, `to_numpy`, `build_lists`, `to_list`,
+    `iterate_tensor` and `truth`.
     """
-    _emit_load_number(FunctionBuilder(module, objects, "number_at", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
-    _emit_load_only_element(FunctionBuilder(module, objects, "only", [("x", POINTER)]))
-    _emit_realize(FunctionBuilder(module, objects, "realized", [("x", POINTER)]))
+    _emit_load_number(FunctionBuilder(module, objects, "load_number", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
+    _emit_load_only_element(FunctionBuilder(module, objects, "load_only_element", [("x", POINTER)]))
+    _emit_realize_tensor(FunctionBuilder(module, objects, "realize_tensor", [("x", POINTER)]))
     _emit_length(FunctionBuilder(module, objects, "length", [("x", POINTER)]))
     _emit_to_numpy(FunctionBuilder(module, objects, "to_numpy", [("x", POINTER)]))
     list_parameters = [(name, POINTER) for name in ("buffer", "dtype", "shape", "strides")]
-    _emit_build_lists(FunctionBuilder(module, objects, "lists", [*list_parameters, ("axis", I64), ("offset", I64)]))
-    _emit_to_list(FunctionBuilder(module, objects, "listed", [("x", POINTER)]))
-    _emit_iterate(FunctionBuilder(module, objects, "iterated", [("x", POINTER)]))
+    _emit_build_lists(FunctionBuilder(module, objects, "build_lists", [*list_parameters, ("axis", I64), ("offset", I64)]))
+    _emit_to_list(FunctionBuilder(module, objects, "to_list", [("x", POINTER)]))
+    _emit_iterate_tensor(FunctionBuilder(module, objects, "iterate_tensor", [("x", POINTER)]))
     _emit_truth(FunctionBuilder(module, objects, "truth", [("x", POINTER)]))
     for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
         _emit_convert(FunctionBuilder(module, objects, name, [("x", POINTER)]), convert, kind)
@@ -42,15 +43,15 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
-    """Emit the address of a buffer's data."""
+    """Emit a load of the address of the data of `buffer`, a `Buffer`. Return the address, a `ptr`."""
     return f.unbox_address(f.get_slot(buffer, "Buffer.address")).cast("inttoptr", POINTER)
 
 
 def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
-    """Emit a test whether the writable, C-contiguous buffer of the object `x` has `nbytes` bytes. Return the result of the test.
+    """Emit a test whether the writable, C-contiguous buffer of the object `x` has `nbytes` bytes. Return the result of the test, an `i1`.
 
     If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code. The
-    emitted function returns null or 0 for an object without a writable, C-contiguous buffer.
+    emitted function returns null or 0, without an error, for an object without a writable, C-contiguous buffer.
     """
     view = f.local(array(I64, PY_BUFFER_WORDS))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
@@ -63,9 +64,9 @@ def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Val
 
 
 def _emit_load_number(f: FunctionBuilder) -> None:
-    """Emit `number_at(buffer, dtype, offset)`: return the element at `offset`, in elements, as a Python number.
+    """Emit `load_number(buffer, dtype, offset)`: return the element at `offset`, in elements, of a `Buffer` as a Python number.
 
-    The result is a new reference; null for a dtype that is not covered, like bfloat16 or a complex dtype.
+    The result is a new reference; null, without an error, for a dtype that is not covered, like bfloat16 or a complex dtype.
     """
     buffer, dtype, offset = f.arguments
     start = load_data_address(f, buffer)
@@ -90,28 +91,30 @@ def _emit_load_number(f: FunctionBuilder) -> None:
 
 
 def is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node."""
+    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node. Return the result, an `i1`."""
     return f.and_then(f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
 
 
 def has_unrecorded_node(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node without a tape node."""
+    """Emit a test whether a storage holds a node without a tape node. Return the result, an `i1`: false for a known scalar, and for a leaf
+    of derivatives.
+    """
     has_none = lambda: f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None")
     return f.and_then(has_plain_node(f, storage), has_none)
 
 
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage, or a new node for a known scalar. Return the node, which is held (see
-    `FunctionBuilder.hold_borrowed`).
+    """Emit the evaluation of the node of the tensor `x`'s storage, or a new node for a known scalar. Return the node, in memory, which is
+    held (see `FunctionBuilder.hold_owned`). Python code may run.
 
-    The emitted function returns null or 0 if the storage is not exactly a `Storage`, or if the node has another dtype than the tensor, or
-    no value. It also does so if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a
-    pending tensor, and the fallback then evaluates the whole tensor.
+    The emitted function returns null or 0 for a leaf of derivatives, or if the node has another dtype than the tensor, or no value. It also
+    does so if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a pending tensor, and
+    the fallback then evaluates the whole tensor.
     """
     storage, held = f.get_slot(x, "Tensor.storage"), list(f._held)
 
     def load_scalar() -> list[Value]:
-        node = f.call("scalar_node", POINTER, [x])
+        node = f.call("new_scalar_node", POINTER, [x])
         f.decline_if(f.is_null(node))
         return [node]
 
@@ -122,12 +125,12 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
         is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
         # The fallback raises an error with advice
         f.decline_if(f.and_then(is_pending, lambda: is_valueless(f, f.get_slot(node, "Node.tape_node"))))
-        is_computed = f.call("computed_alone", I1, [node])
+        is_computed = f.call("compute_unfused", I1, [node])
 
         def compute_by_plan() -> None:
             f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
             f.decline_if(f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "op positive"))
-            f.require(f.call("computed_whole", I1, [node]))
+            f.require(f.call("compute_fused", I1, [node]))
 
         f.emit_if(~is_computed, compute_by_plan)
         f._held[:] = held
@@ -136,8 +139,10 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
     return f.hold_owned(f.choose(is_known_scalar(f, storage), load_scalar, compute_node)[0])
 
 
-def _emit_realize(f: FunctionBuilder) -> None:
-    """Emit `realized(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback."""
+def _emit_realize_tensor(f: FunctionBuilder) -> None:
+    """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback. A
+    known scalar stays as it is.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
@@ -149,9 +154,11 @@ def _emit_realize(f: FunctionBuilder) -> None:
 
 
 def _emit_load_only_element(f: FunctionBuilder) -> None:
-    """Emit `only(x)`: return the only element of the tensor `x` as a Python number, a new reference.
+    """Emit `load_only_element(x)`: return the only element of the tensor `x` as a Python number, a new reference. A pending tensor is
+    evaluated first.
 
-    The function returns null for a tensor with no or several elements, for a view chain, and for a dtype that is not covered.
+    The function returns null for a tensor with no or several elements, for a view chain, for a dtype that `load_number` does not cover, and
+    where `compute_tensor_node` does.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -170,14 +177,14 @@ def _emit_load_only_element(f: FunctionBuilder) -> None:
     dtype = f.get_slot(spec, "Spec.dtype")
     position = f.unbox_integer(offset)
     node = compute_tensor_node(f, x)
-    element = f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), dtype, position])
+    element = f.call("load_number", POINTER, [f.get_slot(node, "Node.buffer"), dtype, position])
     f.transfer_held(node)
     f.decref(node)
     f.emit_return(element)
 
 
 def _emit_to_numpy(f: FunctionBuilder) -> None:
-    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor.
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor. A pending tensor is evaluated first.
 
     The function returns null for other tensors, for more than `MAX_SMALL_BLOCK_BYTES` bytes, without elements, and for bfloat16.
     """
@@ -202,15 +209,16 @@ def _emit_to_numpy(f: FunctionBuilder) -> None:
 
 
 def _emit_build_lists(f: FunctionBuilder) -> None:
-    """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
+    """Emit `build_lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists, a
+    new reference.
 
-    `offset` is the position of the first element in the buffer, in elements. Without further axes the function returns a number. For a
-    dtype that is not covered, the function returns null.
+    `shape` and `strides`, in elements, are tuples. `offset` is the position of the first element in the `Buffer`, in elements. Without
+    further axes the function returns a number. For a dtype that `load_number` does not cover, the function returns null.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 
     def load_number(position: Value) -> Value:
-        return f.call("number_at", POINTER, [buffer, dtype, position])
+        return f.call("load_number", POINTER, [buffer, dtype, position])
 
     f.return_if(f.load_word(shape, SIZE_OFFSET).equals(axis), lambda: load_number(offset))
     is_last = f.load_word(shape, SIZE_OFFSET).equals(axis + 1)
@@ -221,7 +229,7 @@ def _emit_build_lists(f: FunctionBuilder) -> None:
 
     def set_item(k: Value) -> None:
         position = offset + k * step
-        inner = lambda: [f.call("lists", POINTER, [buffer, dtype, shape, strides, axis + 1, position])]
+        inner = lambda: [f.call("build_lists", POINTER, [buffer, dtype, shape, strides, axis + 1, position])]
         (x,) = f.choose(is_last, lambda: [load_number(position)], inner)
         f.decline_if(f.is_null(x))
         f.call("PyList_SetItem", I32, [items, k, x])
@@ -232,10 +240,10 @@ def _emit_build_lists(f: FunctionBuilder) -> None:
 
 
 def _emit_to_list(f: FunctionBuilder) -> None:
-    """Emit `listed(x)`: return the elements of a tensor as nested lists, or the number of a 0-d tensor; null to leave the call to the
-    fallback.
+    """Emit `to_list(x)`: return the elements of a tensor as nested lists, or the number of a 0-d tensor, a new reference; null to leave the
+    call to the fallback, as for view chains and tensors without elements.
 
-    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `number_at` does not cover.
+    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -245,7 +253,7 @@ def _emit_to_list(f: FunctionBuilder) -> None:
     f.decline_if(f.is_object(strides, "None"))
     node = compute_tensor_node(f, x)
     list_arguments = [f.get_slot(node, "Node.buffer"), f.get_slot(spec, "Spec.dtype"), f.get_slot(spec, "Spec.shape"), strides]
-    build_lists = lambda: [f.call("lists", POINTER, [*list_arguments, f.i64(0), f.unbox_integer(offset)])]
+    build_lists = lambda: [f.call("build_lists", POINTER, [*list_arguments, f.i64(0), f.unbox_integer(offset)])]
     (nested_lists,) = f.choose(f.unbox_integer(f.get_slot(spec, "Spec.size")) <= MAX_LISTED_ELEMENTS, build_lists, lambda: [f.null()])
     f.release_held(node)
     f.return_if(~f.is_null(nested_lists), lambda: nested_lists)
@@ -260,7 +268,7 @@ def _emit_to_list(f: FunctionBuilder) -> None:
 
 
 def _emit_length(f: FunctionBuilder) -> None:
-    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer; null for a 0-d tensor."""
+    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer, a new reference; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     shape = f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape")
@@ -268,8 +276,8 @@ def _emit_length(f: FunctionBuilder) -> None:
     f.emit_return(f.incref(f.address_at(shape, TUPLE_ITEMS_OFFSET).load(POINTER)))
 
 
-def _emit_iterate(f: FunctionBuilder) -> None:
-    """Emit `iterated(x)`: return an iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
+def _emit_iterate_tensor(f: FunctionBuilder) -> None:
+    """Emit `iterate_tensor(x)`: return a new iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     f.decline_if(f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET).equals(0))
@@ -277,9 +285,11 @@ def _emit_iterate(f: FunctionBuilder) -> None:
 
 
 def _emit_truth(f: FunctionBuilder) -> None:
-    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null where `only` gives no number."""
+    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null where `load_only_element` gives no
+    number, as for several elements.
+    """
     (x,) = f.arguments
-    number = f.require_new(f.call("only", POINTER, [x]))
+    number = f.require_new(f.call("load_only_element", POINTER, [x]))
     truth = f.call("PyObject_IsTrue", I32, [number])
     f.transfer_held(number)
     f.decref(number)
@@ -288,13 +298,14 @@ def _emit_truth(f: FunctionBuilder) -> None:
 
 
 def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null where `only` gives no real
-    number.
+    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int, a new reference; null where
+    `load_only_element` gives no real number.
 
-    `convert` is the C function that converts a number, and `kind` the name of the type of the result.
+    `convert` is the name of the C function that converts a number, and `kind` the name of the type of the result. An error of the
+    conversion, as for the int of NaN, also gives null.
     """
     (x,) = f.arguments
-    number = f.require_new(f.call("only", POINTER, [x]))
+    number = f.require_new(f.call("load_only_element", POINTER, [x]))
     is_one = f.is_instance(number, kind)
     f.transfer_held(number)
     f.return_if(is_one, lambda: number)
@@ -311,11 +322,11 @@ def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
 
 
 def _emit_as_index(f: FunctionBuilder) -> None:
-    """Emit `as_index(x)`: return the number of a 0-d tensor of integers as a Python integer; null for other tensors."""
+    """Emit `as_index(x)`: return the number of a 0-d tensor of integers as a Python integer, a new reference; null for other tensors."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     f.require(f.is_object(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), "()"))
-    number = f.require_new(f.call("only", POINTER, [x]))
+    number = f.require_new(f.call("load_only_element", POINTER, [x]))
     f.require(f.is_instance(number, "int"))
     f.transfer_held(number)
     f.emit_return(number)

@@ -16,20 +16,22 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the function `factor` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`)."""
+    """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`).
+    `objects` is the table of the objects that the code refers to.
+    """
     copy_parameters = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
         _emit_copy_triangles(FunctionBuilder(module, objects, f"put_triangles_{kind.text}", copy_parameters, I1), kind)
     qr_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
-    _emit_qr(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[QR], qr_parameters, I1))
+    _emit_factor_qr(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[QR], qr_parameters, I1))
 
 
-def _emit_qr(f: FunctionBuilder) -> None:
-    """Emit `factor(program, nodes, starts, results)`: run the QR decomposition that `program` describes
-    (`fastpath/direct_call_programs.py`); return success.
+def _emit_factor_qr(f: FunctionBuilder) -> None:
+    """Emit `factor_qr(program, nodes, starts, results)`: run the QR decomposition that `program` describes
+    (`fastpath/direct_call_programs.py`). Return true, or false on a failure: after it, the tensors in `results` may hold anything.
 
-    `nodes` and `starts` are the operands' nodes and byte offsets. The factors are written into the tensors of the tuple `results`. After
-    false, the tensors in `results` may hold anything.
+    `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets. The factors are
+    written into the two tensors of the tuple `results`, in memory.
     """
     program, nodes, starts, results = f.arguments
     words = [f.load_word(program, 8 * k) for k in range(1, QR_HEADER_WORDS)]
@@ -39,7 +41,7 @@ def _emit_qr(f: FunctionBuilder) -> None:
     scratch, is_wider = f.address_at(memory, BYTES_CONTENT_OFFSET), wider.differs(0)
     operand_copy = f.select_value(is_wider, scratch.at(operand_floats, FLOAT), scratch)  # single precision stands in the upper half first
     f.call(
-        "copy_box",
+        "copy_region",
         I1,
         [
             get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)),
@@ -49,7 +51,7 @@ def _emit_qr(f: FunctionBuilder) -> None:
     )
     f.emit_if(is_wider, lambda: f.call("widen", I1, [operand_copy, scratch, operand_floats]))
     for loop_offset in (first_loop, second_loop):
-        f.require(f.call("call_loop_apart", I1, [program.at(loop_offset, I8), nodes, starts, results, scratch]))
+        f.require(f.call("call_loop_on_scratch", I1, [program.at(loop_offset, I8), nodes, starts, results, scratch]))
     matrix, triangles = (get_result_address(f, results, k) for k in range(2))
     copy_arguments = [scratch, triangles, batch, height, rows, row, floats]
 

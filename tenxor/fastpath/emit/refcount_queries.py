@@ -13,24 +13,24 @@ from .function_builder import FunctionBuilder
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the queries on many nodes, called from Python code.
 
-    The functions emitted include `count_waiting`, `still_waiting` and `held_by_others`.
+    The functions emitted include `count_pending`, `filter_pending` and `find_owned`.
     """
     parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     for name, look in (
-        ("count_waiting", _emit_count_pending),
-        ("still_waiting", _emit_filter_pending),
-        ("held_by_others", _emit_find_owned),
+        ("count_pending", _emit_count_pending),
+        ("filter_pending", _emit_filter_pending),
+        ("find_owned", _emit_find_owned),
     ):
         look(FunctionBuilder(module, objects, name, parameters, is_exported=True))
 
 
 def _is_pending(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a node is pending."""
+    """Emit a test whether a node is pending. Return the result, an `i1`."""
     return f.is_object(f.get_slot(node, "Node.buffer"), "None")
 
 
 def _emit_count_pending(f: FunctionBuilder) -> None:
-    """Emit `count_waiting(nodes)`, called from Python: return how many nodes of a list are pending, as a Python integer.
+    """Emit `count_pending(nodes)`, called from Python: return how many nodes of a list are pending, as a Python integer.
 
     Nodes whose computation was interrupted (`UNFINISHED`) do not count.
     """
@@ -45,7 +45,7 @@ def _emit_count_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_filter_pending(f: FunctionBuilder) -> None:
-    """Emit `still_waiting(references)`, called from Python: return a new list of the weak references whose nodes are alive and pending."""
+    """Emit `filter_pending(references)`, called from Python: return a new list of the weak references whose nodes are alive and pending."""
     references = f.arguments[1].load(POINTER)
 
     def keep_if_pending(k: Value, keep: Callable[[Value], None]) -> None:
@@ -57,7 +57,7 @@ def _emit_filter_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_find_owned(f: FunctionBuilder) -> None:
-    """Emit `held_by_others(nodes, numbers, reads)`, called from Python: return the `numbers` of nodes that are referenced from elsewhere,
+    """Emit `find_owned(nodes, numbers, reads)`, called from Python: return the `numbers` of nodes that are referenced from elsewhere,
     as a new list. Raise MemoryError if memory runs out.
 
     Node `nodes[numbers[k]]` has `reads[k]` references from recipes and one from the list `nodes`. More references come from elsewhere.
@@ -73,8 +73,10 @@ def _emit_find_owned(f: FunctionBuilder) -> None:
 
 
 def _return_filtered(f: FunctionBuilder, count: Value, look: Callable[[Value, Callable[[Value], None]], None]) -> None:
-    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`. The emitted function
-    returns null if memory runs out.
+    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`. The code of the emitted
+    function ends here; it returns null if memory runs out.
+
+    `look` and `keep` emit code; `keep(x)` appends `x` to the list.
     """
     filtered = f.require_new(f.call("PyList_New", POINTER, [f.i64(0)]))
     f.for_range(count, lambda k: look(k, lambda item: f.append_to_list(filtered, item)))

@@ -43,21 +43,21 @@ COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to read rows at a mask or at indices (`picked`), and the row copies shared with writes.
+    """Emit into `module` the functions to read rows at a mask or at indices (`select_items`), and the row copies shared with writes.
 
-    The functions emitted include `select_rows`, `add_rows`, `of_rows`, `cache_rows_template`, `content`, `selected`, `count_selected` and
-    `at_list`.
+    The functions emitted include `select_rows`, `add_rows`, `find_rows_template`, `cache_rows_template`, `compute_content`,
+    `load_mask_bits`, `count_selected` and `convert_index_list`.
     """
     offset_parameters = [("size", I64), ("step", I64), ("places", POINTER)]
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), *offset_parameters]
         _emit_convert_indices(
-            FunctionBuilder(module, objects, f"at_{dtype}", index_parameters, I64),
+            FunctionBuilder(module, objects, f"convert_indices_{dtype}", index_parameters, I64),
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
-    _emit_convert_index_list(FunctionBuilder(module, objects, "at_list", [("key", POINTER), *offset_parameters], I64))
-    _emit_load_mask_bits(FunctionBuilder(module, objects, "selected", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
+    _emit_convert_index_list(FunctionBuilder(module, objects, "convert_index_list", [("key", POINTER), *offset_parameters], I64))
+    _emit_load_mask_bits(FunctionBuilder(module, objects, "load_mask_bits", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
     _emit_count_selected(FunctionBuilder(module, objects, "count_selected", [("mask", POINTER), ("count", I64)], I64))
     select_parameters = [("key", POINTER), ("node", POINTER), ("frame", POINTER), ("places", POINTER)]
     _emit_select_rows(FunctionBuilder(module, objects, "select_rows", select_parameters, I64))
@@ -68,11 +68,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         )
         word_parameters = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
         _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_selected", [*word_parameters, ("bits", I64)], I1), towards)
-    _emit_find_rows_template(FunctionBuilder(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
+    _emit_find_rows_template(FunctionBuilder(module, objects, "find_rows_template", [("made", POINTER), ("count", I64)]))
     _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("rest", POINTER), ("number", POINTER)], I1))
-    _emit_new_scalar_node(FunctionBuilder(module, objects, "scalar_node", [("x", POINTER)]))
-    _emit_compute_content(FunctionBuilder(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
-    _emit_select(FunctionBuilder(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
+    _emit_new_scalar_node(FunctionBuilder(module, objects, "new_scalar_node", [("x", POINTER)]))
+    _emit_compute_content(FunctionBuilder(module, objects, "compute_content", [("x", POINTER), ("is_needed", I1)]))
+    _emit_select_items(FunctionBuilder(module, objects, "select_items", [("x", POINTER), ("key", POINTER)]))
     _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
 
 
@@ -80,12 +80,12 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `at_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count` indices to the
-    array `row_offsets`.
+    """Emit `convert_indices_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count`
+    indices to the array `row_offsets`.
 
     The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `between` bytes apart, the
-    rows `step` bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices
-    are checked `CHECKED_INDEX_LANES` at a time.
+    rows `step` bytes. Negative indices count from the end. `kind` is the LLVM type of the indices, and `extend` the instruction that
+    extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time.
     """
     start, count, between, size, step, row_offsets = f.arguments
     is_contiguous, sizes, steps = between.equals(alignment(kind)), size.splat(CHECKED_INDEX_LANES), step.splat(CHECKED_INDEX_LANES)
@@ -111,10 +111,11 @@ def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_convert_index_list(f: FunctionBuilder) -> None:
-    """Emit `at_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to `row_offsets`.
+    """Emit `convert_index_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to the
+    array `row_offsets`.
 
-    There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 if an index is out of range or an
-    item is not an integer.
+    There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index is
+    out of range, or if an item is not an integer.
     """
     key, size, step, row_offsets = f.arguments
     count = f.list_length(key)
@@ -141,9 +142,10 @@ def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, s
 
 
 def _emit_load_mask_bits(f: FunctionBuilder) -> None:
-    """Emit `selected(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask, fewer than 64.
+    """Emit `load_mask_bits(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask, fewer
+    than 64.
 
-    Bit k is set if element `first_element + k` is true.
+    `mask` is the address of the mask's bytes. Bit k is set if element `first_element + k` is true.
     """
     mask, first_element, count = f.arguments
     start = mask.at(first_element, I8)
@@ -157,10 +159,11 @@ def _emit_load_mask_bits(f: FunctionBuilder) -> None:
 def _for_each_mask_word(
     f: FunctionBuilder, mask: Value, count: Value, begin: Value, visit_word: Callable[[Value, Value, Value], Value]
 ) -> Value:
-    """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`.
+    """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`, at
+    run time.
 
-    `visit_word` takes the number of a word, the word's bits and the last result, which is `begin` at first; it returns the next result. Bit
-    j of a word is set if element j of its 64 elements is true.
+    `visit_word` emits code. It takes the number of a word, the word's bits and the last result, which is `begin` at first; it returns the
+    next result. Bit j of a word is set if element j of its 64 elements is true.
     """
     word_count = count.logical_shift_right(6)
     result = f.fold_range(
@@ -168,7 +171,7 @@ def _for_each_mask_word(
         begin,
         lambda k, so_far: visit_word(k, mask.at(k * 64, I8).load(vector(I8, 64), align=1).differs(0).bitcast(I64), so_far),
     )
-    visit_tail = lambda: [visit_word(word_count, f.call("selected", I64, [mask, word_count * 64, count]), result)]
+    visit_tail = lambda: [visit_word(word_count, f.call("load_mask_bits", I64, [mask, word_count * 64, count]), result)]
     return f.choose((count & 63).equals(0), lambda: [result], visit_tail)[0]
 
 
@@ -188,7 +191,7 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
     key, node, frame, row_offsets = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
     row_arguments = [f.load_word(program, KEY_ROW_COUNT_OFFSET), f.load_word(program, ROW_STRIDE_OFFSET), row_offsets]
-    f.return_if(f.is_instance(key, "list"), lambda: f.call("at_list", I64, [key, *row_arguments]))
+    f.return_if(f.is_instance(key, "list"), lambda: f.call("convert_index_list", I64, [key, *row_arguments]))
     start, count, kind = (
         _get_key_address(f, key, node, program),
         f.load_word(program, KEY_COUNT_OFFSET),
@@ -197,13 +200,16 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
     f.return_if(kind.equals(MASK_KEY_KIND), lambda: f.call("count_selected", I64, [start, count]))
     for number, dtype in enumerate(INDEX_DTYPES):
         index_arguments = [start, count, f.load_word(program, KEY_STRIDE_OFFSET), *row_arguments]
-        f.return_if(kind.equals(number), lambda dtype=dtype, index_arguments=index_arguments: f.call(f"at_{dtype}", I64, index_arguments))  # type: ignore[misc]
+        f.return_if(
+            kind.equals(number),
+            lambda dtype=dtype, index_arguments=index_arguments: f.call(f"convert_indices_{dtype}", I64, index_arguments),  # type: ignore[misc]
+        )
     f.decline()
 
 
 def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value) -> Value:
-    """Emit the address of the first element of a key, a tensor with the evaluated `node`. `program` is the address of the copy
-    descriptor.
+    """Emit the address of the first element of a key, a tensor with the evaluated `node`. Return the address. `program` is the address of
+    the copy descriptor.
     """
     offset = f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, KEY_ITEMSIZE_OFFSET)
     return load_data_address(f, f.get_slot(node, "Node.buffer")).at(offset, I8)
@@ -213,12 +219,16 @@ def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value
 
 
 def _order_for_read(tensor_row: Value, packed_row: Value) -> tuple[Value, Value]:
-    """Return (written, read) for a copy from the tensor's row at `tensor_row` to the packed row at `packed_row`."""
+    """Return the addresses in the order (written, read) for a copy from the tensor's row at `tensor_row` to the packed row
+    at `packed_row`.
+    """
     return packed_row, tensor_row
 
 
 def _order_for_write(tensor_row: Value, packed_row: Value) -> tuple[Value, Value]:
-    """Return (written, read) for a copy to the tensor's row at `tensor_row` from the packed row at `packed_row`."""
+    """Return the addresses in the order (written, read) for a copy to the tensor's row at `tensor_row` from the packed row
+    at `packed_row`.
+    """
     return tensor_row, packed_row
 
 
@@ -247,8 +257,9 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
     """Emit `NAME_rows(packed_rows, start, row_offsets, mask, frame, count, along)`: copy the rows selected by a mask, or, if `mask` is
     null, the `count` rows at the byte offsets in `row_offsets`; return true.
 
-    NAME is "read" or "write": `read_rows` copies from the tensor at `start` to the rows at `packed_rows`, which are `along` bytes apart,
-    and `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor.
+    NAME is `name`, "read" or "write": `read_rows` copies from the tensor at the address `start` to the rows at `packed_rows`, which are
+    `along` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor, and `mask`
+    the address of the first byte of a mask.
     """
     packed_rows, start, row_offsets, mask, frame, count, along = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -274,11 +285,11 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
 
 def _emit_add_rows(f: FunctionBuilder) -> None:
     """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add `count` packed rows to rows of the tensor at
-    `start`; return true.
+    the address `start`; return true.
 
-    The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`. Rows are
-    added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or int64, the function returns false and does
-    nothing.
+    The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`, as long as
+    the copy descriptor `frame` says. Rows are added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or
+    int64, the function returns false and does nothing.
     """
     packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
@@ -336,10 +347,11 @@ def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
 
 
 def _emit_find_rows_template(f: FunctionBuilder) -> None:
-    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference, or null if none can be made.
+    """Emit `find_rows_template(template, count)`: return the result template of `count` rows, as a new reference, or null if none can be
+    made.
 
     For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
-    `cache_rows_template` builds it, or the fallback in Python does.
+    `cache_rows_template` builds it, or the fallback in Python (`learn_rows`) does.
     """
     template, count = f.arguments
     f.hold_borrowed(template)
@@ -364,8 +376,8 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
 def _emit_cache_rows_template(f: FunctionBuilder) -> None:
     """Emit `cache_rows_template(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`; return true.
 
-    `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, and for `MAX_AXES` axes of a row or
-    more.
+    `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, for `MAX_AXES` axes of a row or more,
+    and if memory runs out.
     """
     row_spec, number = f.arguments
     count, ndim, numbers = f.unbox_integer(number), f.load_word(f.get_slot(row_spec, "Spec.shape"), SIZE_OFFSET), new_dims(f)
@@ -379,14 +391,14 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
     f.require(load_nbytes(f, spec) <= MAX_SELECTED_BYTES)
     recipe = find_data_recipe(f, spec)
     template = new_template(f, "InMemoryTemplate", spec=spec, recipe=recipe, offset=f.load_object("0"))
-    f.require(f.call("remember", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number, template]))
+    f.require(f.call("cache_template", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number, template]))
     f.release_held(template, recipe, spec)
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_new_scalar_node(f: FunctionBuilder) -> None:
-    """Emit `scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor; null for other tensors, and while a call is
-    recorded.
+    """Emit `new_scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor, a new reference; null for other
+    tensors, and while a call is recorded.
     """
     (x,) = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -395,7 +407,7 @@ def _emit_new_scalar_node(f: FunctionBuilder) -> None:
     recipe = find_data_recipe(f, f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
     buffer = f.require_new(f.call("new_buffer", POINTER, [recipe]))
     number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run
-    f.require(f.call("put_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
+    f.require(f.call("store_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
     node = new_node_in_memory(f, recipe, buffer)
     f.decref(recipe)
     f.transfer_held(node)
@@ -403,15 +415,15 @@ def _emit_new_scalar_node(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_content(f: FunctionBuilder) -> None:
-    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference. For a known scalar,
-    return a new node in memory.
+    """Emit `compute_content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference. For a known
+    scalar, return a new node in memory.
 
     The function returns null for a node of another dtype than `x`, or with a tape node. If the fast path cannot evaluate the node, Python
     code does if `is_needed`; otherwise the function returns null.
     """
     x, is_needed = f.arguments
     storage = f.get_slot(x, "Tensor.storage")
-    f.return_if(is_known_scalar(f, storage), lambda: f.call("scalar_node", POINTER, [x]))
+    f.return_if(is_known_scalar(f, storage), lambda: f.call("new_scalar_node", POINTER, [x]))
     f.require(has_plain_node(f, storage))
     node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
@@ -424,7 +436,7 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
         f.require(f.is_object(answer, "True"))
         f.release_held(answer)
 
-    f.emit_if(~f.call("computed", I1, [node]), ask)
+    f.emit_if(~f.call("compute_node", I1, [node]), ask)
     f.transfer_held(node)
     f.emit_return(node)
 
@@ -432,8 +444,8 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
 def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pending: bool = False) -> Value:
     """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list.
 
-    Return the template, which is held. The emitted function returns null or 0 on a miss, and for pending indices unless `may_be_pending` is
-    true. A mask may be pending.
+    Return the template, which is held; its launch record is the copy descriptor. The emitted function returns null or 0 on a miss, and for
+    pending indices unless `may_be_pending` is true. A mask may be pending.
     """
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x, key)
@@ -467,57 +479,63 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
 
 
 def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: Value) -> Value:
-    """Emit the address of a tensor's first element in a buffer. `descriptor` is the address of the copy descriptor of the tensor's rows."""
+    """Emit the address of the first element of the tensor `x` in `buffer`. Return the address. `descriptor` is the address of the copy
+    descriptor of the tensor's rows.
+    """
     return load_data_address(f, buffer).at(
         f.unbox_integer(f.get_slot(x, "Tensor.offset")) * f.load_word(descriptor, TENSOR_ITEMSIZE_OFFSET), I8
     )
 
 
 def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
-    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held. The emitted
-    function returns null or 0 if `content` gives no node, as for a key on the autograd tape.
+    """Emit the evaluation of the node of a key that is a tensor; for a list, `list_value` stands for the node. Return the object, which is
+    held. The emitted function returns null or 0 if `compute_content` gives no node, as for a key on the autograd tape.
     """
     is_list = f.is_instance(key, "list")
     return f.require_new(
-        f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0]
+        f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("compute_content", POINTER, [key, f.constant(I1, True)])])[0]
     )
 
 
 def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
-    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is held
-    (see `FunctionBuilder.hold_borrowed`). The emitted function returns null or 0 if memory runs out.
+    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block has no room. Return the block, which is
+    held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
 
     `descriptor` is the address of the copy descriptor.
     """
     size = f.select_value(
         f.load_word(descriptor, KEY_KIND_OFFSET).equals(MASK_KEY_KIND), f.i64(0), f.load_word(descriptor, KEY_COUNT_OFFSET) * 8
     )
-    return f.require_new(f.call("lend", POINTER, [size]))
+    return f.require_new(f.call("allocate_block", POINTER, [size]))
 
 
 def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Value) -> Value:
-    """Emit the address of the first element of `key`, if it is a mask with the evaluated `node`; null for indices."""
+    """Emit the address of the first element of `key`, if it is a mask with the evaluated `node`. Return the address, or null for indices.
+    `descriptor` is the address of the copy descriptor.
+    """
     is_mask = f.load_word(descriptor, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)
     return f.choose(is_mask, lambda: [_get_key_address(f, key, node, descriptor)], lambda: [f.null()])[0]
 
 
-def _emit_select(f: FunctionBuilder) -> None:
-    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that `key` selects; null to leave the call to the fallback.
+def _emit_select_items(f: FunctionBuilder) -> None:
+    """Emit `select_items(x, key)`: return `x[key]`, a new tensor of the rows that `key`, a tensor or a list, selects; null to leave the
+    call to the fallback.
 
-    The rows are copied at once. The function returns null if no row is selected.
+    The rows are copied at once. The function returns null if no row is selected, and where `find_selection_template` or `compute_content`
+    declines.
     """
     x, key = f.arguments
     template = find_selection_template(f, x, key)
     frame = f.get_slot(template, "ResultTemplate.launch_record")
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
-    node = f.require_new(f.call("content", POINTER, [x, f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)]))
+    node = f.require_new(f.call("compute_content", POINTER, [x, f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)]))
     key_node = compute_key_node(f, key, node)
     block = allocate_row_offsets(f, program)
     row_offsets = get_data_address(f, block)
     count = f.call("select_rows", I64, [key, key_node, frame, row_offsets])
     f.require(count > 0)
-    rows = f.require_new(f.call("of_rows", POINTER, [template, count]))
-    out = f.require_new(f.call("memory_for", POINTER, [f.get_slot(rows, "RecipeTemplate.recipe")]))
+    rows = f.require_new(f.call("find_rows_template", POINTER, [template, count]))
+    out = f.require_new(f.call("allocate_result", POINTER, [f.get_slot(rows, "RecipeTemplate.recipe")]))
     start, width = get_first_address(f, x, f.get_slot(node, "Node.buffer"), program), f.load_word(program, ROW_BYTES_OFFSET)
     f.call(
         "read_rows", I1, [load_data_address(f, out), start, row_offsets, get_mask_address(f, key, key_node, program), frame, count, width]
@@ -526,4 +544,4 @@ def _emit_select(f: FunctionBuilder) -> None:
     spec = f.incref(f.get_slot(rows, "ResultTemplate.spec"))
     f.transfer_held(result_node)
     f.release_held(block, key_node, node, template, rows)
-    f.emit_return(f.call("tensor", POINTER, [result_node, spec]))
+    f.emit_return(f.call("new_tensor", POINTER, [result_node, spec]))

@@ -23,11 +23,11 @@ LLVM_TYPE_BY_DTYPE = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to sort rows and select extreme elements.
 
-    The functions emitted include `sort_rows`, `sort_places`, `sort_by_keys`, `best_of_rows` and `is_odd_TYPE`.
+    The functions emitted include `sort_rows`, `argsort_rows`, `lexsort`, `topk_rows` and `has_irregular_TYPE`.
     """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for kind in _FLOATS:
-        _emit_has_irregular(FunctionBuilder(module, objects, f"is_odd_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)
+        _emit_has_irregular(FunctionBuilder(module, objects, f"has_irregular_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)
     _emit_sort_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[SORT], parameters, I1))
     _emit_argsort_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[ARGSORT], parameters, I1))
     _emit_lexsort(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[LEXSORT], parameters, I1))
@@ -35,11 +35,13 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         rows = [("row", POINTER), ("size", I64), ("between", I64), ("values", POINTER), ("places", POINTER), ("count", I64), ("most", I64)]
         for largest in (False, True):
             _emit_row_topk(FunctionBuilder(module, objects, _get_topk_name(dtype, largest), rows, I1), dtype, largest)
-    _emit_topk(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[TOPK], parameters, I1))
+    _emit_topk_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[TOPK], parameters, I1))
 
 
 def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `is_odd_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats at `start`."""
+    """Emit `has_irregular_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats of LLVM type `kind`
+    at the address `start`.
+    """
     start, count = f.arguments
 
     def odd_at(k: Value, lanes: int) -> Value:
@@ -60,9 +62,9 @@ def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
 def _emit_sort_rows(f: FunctionBuilder) -> None:
     """Emit `sort_rows(program, nodes, starts, results)`: copy rows to the result, and sort them there; return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. With NaN or a negative
-    zero among the elements, a stable sort calls the stable function of NumPy; for another sort the emitted function returns false. It also
-    returns false if memory runs out.
+    `program` is the address of the integers of the program. `nodes` and `starts` are the operand's node and byte offset, and `results` is
+    the tuple with the result tensor. With NaN or a negative zero among the elements, a stable sort calls the stable function of NumPy; for
+    another sort the emitted function returns false. It also returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     stable, quick, rows, n, item, looked_at, keeps = (f.load_word(program, 8 * k) for k in range(1, 8))
@@ -71,7 +73,7 @@ def _emit_sort_rows(f: FunctionBuilder) -> None:
     no = f.constant(I1, False)
 
     def examine(kind: Type) -> list[Value]:
-        return [f.call(f"is_odd_{kind.text}", I1, [to, rows * n])]
+        return [f.call(f"has_irregular_{kind.text}", I1, [to, rows * n])]
 
     examine_second = lambda: f.choose(looked_at.equals(2), lambda: examine(_FLOATS[1]), lambda: [no])
     (is_odd,) = f.choose(looked_at.equals(1), lambda: examine(_FLOATS[0]), examine_second)
@@ -82,10 +84,10 @@ def _emit_sort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_argsort_rows(f: FunctionBuilder) -> None:
-    """Emit `sort_places(program, nodes, starts, results)`: write the positions that sort each row (argsort) into the result; return true.
+    """Emit `argsort_rows(program, nodes, starts, results)`: write the positions that sort each row (argsort), as int64, into the result;
+    return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. Rows that are not
-    contiguous are copied first. The function returns false if memory runs out.
+    The arguments are those of `sort_rows`. Rows that are not contiguous are copied first. The function returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     stable, rows, n, item, is_direct = (f.load_word(program, 8 * k) for k in range(1, 6))
@@ -114,10 +116,11 @@ def _emit_argsort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_lexsort(f: FunctionBuilder) -> None:
-    """Emit `sort_by_keys(program, nodes, starts, results)`: write positions sorted by several keys in turn (lexsort); return true.
+    """Emit `lexsort(program, nodes, starts, results)`: write positions sorted by several keys in turn, as int64, into the result; return
+    true.
 
-    `nodes` and `starts` are the keys' nodes and byte offsets, and `results` is the tuple with the result tensor. The last key decides
-    first. The function returns false if memory runs out.
+    The arguments are those of `sort_rows`, with a node and a byte offset for each key. The last key decides first. The function returns
+    false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     keys, n = f.load_word(program, 8), f.load_word(program, 16)
@@ -133,18 +136,18 @@ def _emit_lexsort(f: FunctionBuilder) -> None:
 
 
 def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor (`fastpath/strided_copy.py`),
-    and `nodes` and `starts` are the operands' nodes and byte offsets.
+    """Emit the copy of an operand's elements to the address `to`. Return None. `box` is the address of the copy descriptor
+    (`fastpath/strided_copy.py`), and `nodes` and `starts` are the operands' nodes and byte offsets.
     """
     f.call(
-        "copy_box",
+        "copy_region",
         I1,
         [get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)), to, box],
     )
 
 
 def _call_numpy_sort(f: FunctionBuilder, function: Value, arguments: Sequence[Value]) -> None:
-    """Emit a call of a sorting function of NumPy with `arguments`, and null for the array object.
+    """Emit a call of a sorting function of NumPy, at the address `function`, with `arguments`, and null for the array object. Return None.
 
     The emitted function returns null or 0 if the call runs out of memory.
     """
@@ -153,17 +156,19 @@ def _call_numpy_sort(f: FunctionBuilder, function: Value, arguments: Sequence[Va
 
 
 def _get_topk_name(dtype: DType, largest: bool) -> str:
-    """Return the name of the emitted function that finds the largest, or smallest, elements of a row."""
+    """Return the name of the emitted function that finds the largest, or smallest, elements of a row: `largest_DTYPE` or
+    `smallest_DTYPE`.
+    """
     return f"{'largest' if largest else 'smallest'}_{dtype}"
 
 
 def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
-    """Emit `largest_DTYPE(row, size, between, values, positions, count, max_moves)` or `smallest_DTYPE`: write the `count` extreme elements
-    of a row to `values`, the most extreme first, and their positions to `positions`; return true.
+    """Emit `largest_DTYPE(row, size, between, values, positions, count, max_moves)`, or without `largest` `smallest_DTYPE`: write the
+    `count` extreme elements of a row to `values`, the most extreme first, and their positions, as int64, to `positions`; return true.
 
-    The row has `size` elements, `between` bytes apart, at least `count`. NaN counts as larger than every number. Each element is inserted
-    among the best so far. Elements no better than the last of the best are skipped, several at a time. After more than `max_moves` moves,
-    the function returns false.
+    The row at the address `row` has `size` elements of `dtype`, `between` bytes apart, at least `count`. NaN counts as larger than every
+    number. Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time.
+    After more than `max_moves` moves, the function returns false.
     """
     row, size, between, values, positions, count, max_moves = f.arguments
     kind, moved = LLVM_TYPE_BY_DTYPE[dtype.name], f.local(I64, f.i64(0))
@@ -215,11 +220,11 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
     f.emit_return(moved.load(I64) <= max_moves)
 
 
-def _emit_topk(f: FunctionBuilder) -> None:
-    """Emit `best_of_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
+def _emit_topk_rows(f: FunctionBuilder) -> None:
+    """Emit `topk_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple of the two result tensors. The function returns
-    false if a row takes too many moves.
+    The arguments are those of `sort_rows`, with two result tensors: values, and positions as int64. The function returns false if a row
+    takes too many moves; then the results are written in part.
     """
     program, nodes, starts, results = f.arguments
     number, largest, node_index, start, rows, step, n, between, count, max_moves = (f.load_word(program, 8 * k) for k in range(1, 11))

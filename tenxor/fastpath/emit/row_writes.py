@@ -18,16 +18,19 @@ from .spec_table import load_nbytes
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to write rows at a mask or at indices (`set_picked`), or accumulate rows (`add_picked`)."""
-    for name, adds in (("set_picked", False), ("add_picked", True)):
-        _emit_write_rows(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
+    """Emit into `module` the functions to write rows at a mask or at indices (`write_selection`), or accumulate rows
+    (`accumulate_selection`). `objects` is the table of the objects that the code refers to.
+    """
+    for name, adds in (("write_selection", False), ("accumulate_selection", True)):
+        _emit_write_selection(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 
 
-def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
-    """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
+def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
+    """Emit `write_selection(x, key, value)` for `x[key] = value`, or `accumulate_selection` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `add_picked` takes only
-    float64 and int64, and no masks. The function returns None as a new reference, or null to leave the work to the fallback.
+    `key` is a tensor, a mask or indices along the first axis, or a list of integers. `value` is as many rows as the key selects, a single
+    row, or a number, also as a tensor with one element. `accumulate_selection` takes only float64 and int64, and no masks. The function
+    returns None as a new reference, or null, before a write, to leave the work to the fallback.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)
@@ -45,7 +48,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
 
     def of_tensor() -> Value:
         f.require(f.get_slot(value, "Tensor.dtype").equals(dtype))
-        return f.require_new(f.call("content", POINTER, [value, f.constant(I1, True)]))
+        return f.require_new(f.call("compute_content", POINTER, [value, f.constant(I1, True)]))
 
     def of_rows() -> list[Value]:
         f.decline_if(f.get_slot(value, "Tensor.storage").equals(storage))
@@ -57,7 +60,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return the row's block, its address, and
         the distance 0 to the next row.
         """
-        row = f.require_new(f.call("lend", POINTER, [width]))
+        row = f.require_new(f.call("allocate_block", POINTER, [width]))
         start = get_data_address(f, row)
         put(start)
         f.release_held(source)
@@ -74,7 +77,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         number = require_number(f, value, dtype)
 
         def put(start: Value) -> None:
-            f.require(f.call("put_number", I1, [start, dtype, f.i64(0), number]))
+            f.require(f.call("store_number", I1, [start, dtype, f.i64(0), number]))
             _repeat_bytes(f, start, f.load_word(program, TENSOR_ITEMSIZE_OFFSET), width)
 
         return one_row(number, put)
@@ -90,7 +93,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
     f.require(count > 0)
 
     def are_as_many() -> None:
-        rows = f.require_new(f.call("of_rows", POINTER, [template, count]))
+        rows = f.require_new(f.call("find_rows_template", POINTER, [template, count]))
         f.require(f.get_slot(rows, "ResultTemplate.spec").equals(f.get_slot(value, "Tensor.spec")))
         f.release_held(rows)
 
@@ -112,7 +115,8 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
 
 
 def _is_single_row(f: FunctionBuilder, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Emit a test whether `value` is a contiguous vector, and the key selects rows of `x` that are vectors with as many bytes.
+    """Emit a test whether `value` is a contiguous vector, and the key selects rows of `x` that are vectors with as many bytes. Return the
+    result, an `i1`.
 
     `program` is the address of the copy descriptor of the rows.
     """
@@ -128,7 +132,7 @@ def _is_single_row(f: FunctionBuilder, x: Value, key: Value, value: Value, progr
 
 
 def _repeat_bytes(f: FunctionBuilder, start: Value, item: Value, width: Value) -> None:
-    """Emit code to repeat the first `item` bytes at `start` over a row of `width` bytes."""
+    """Emit code to repeat the first `item` bytes at the address `start` over a row of `width` bytes, a multiple of `item`. Return None."""
 
     def double(state: Sequence[Value]) -> list[Value]:
         (filled,) = state

@@ -26,32 +26,32 @@ SCALAR_OPS = (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES)
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to compute on known scalars: `OP_of_points` for each operation, and the helpers.
+    """Emit into `module` the functions to compute on known scalars: `OP_scalars` for each operation in `SCALAR_OPS`, and the helpers.
 
-    The functions emitted include `of_numbers`, `of_number` and `number_in_memory`.
+    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`. `objects` is the table of the objects that the code
+    refers to.
     """
     for op in SCALAR_OPS:
-        _emit_scalar_operation(
-            FunctionBuilder(module, objects, f"{op}_of_points", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op
-        )
+        _emit_scalar_operation(FunctionBuilder(module, objects, f"{op}_scalars", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op)
     _emit_compute_binary(
-        FunctionBuilder(module, objects, "of_numbers", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")])
+        FunctionBuilder(module, objects, "compute_binary", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")])
     )
-    _emit_compute_unary(FunctionBuilder(module, objects, "of_number", [(name, POINTER) for name in ("op", "recipe", "spec", "number")]))
-    _emit_load_scalar(FunctionBuilder(module, objects, "number_in_memory", [(name, POINTER) for name in ("node", "spec", "offset")]))
+    _emit_compute_unary(FunctionBuilder(module, objects, "compute_unary", [(name, POINTER) for name in ("op", "recipe", "spec", "number")]))
+    _emit_load_scalar(FunctionBuilder(module, objects, "load_scalar", [(name, POINTER) for name in ("node", "spec", "offset")]))
 
 
 def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: Value) -> Value:
-    """Emit the operation called `op` on the tensor `x`, if its storage is a `ScalarStorage`, and `y`, a tensor or a number. With
-    `comes_last`, `y` is the first operand.
+    """Emit the operation called `op` on the tensor `x`, if its storage is a `ScalarStorage`, and `y`, a tensor or a number. If the `i1`
+    `comes_last` holds, `y` is the first operand.
 
-    Return a new tensor with the known scalar of the result, or null if the operands or the operation are not covered.
+    Return a new tensor with the known scalar of the result, a new reference, or null if the operands or the operation are not covered. If
+    an error other than MemoryError is set, the emitted function returns null or 0.
     """
     if op not in SCALAR_OPS:
         return f.null()
 
     def compute() -> list[Value]:
-        result = f.call(f"{op}_of_points", POINTER, [x, y, comes_last])
+        result = f.call(f"{op}_scalars", POINTER, [x, y, comes_last])
         has_error = f.and_then(f.is_null(result), lambda: ~f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         f.emit_if(has_error, f.propagate_error)
         return [result]
@@ -61,10 +61,10 @@ def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes
 
 
 def new_known_scalar(f: FunctionBuilder, scalar: Value, spec: Value) -> Value:
-    """Emit a new tensor of one known scalar, the Python number `scalar`. Return the tensor, not held.
+    """Emit the creation of a tensor of one known scalar, the Python number `scalar`. Return the tensor, a new reference that is not held.
 
-    `scalar` is a held reference, which the tensor takes over. `spec` must have one element. The emitted function exits early if memory runs
-    out.
+    `scalar` is a held reference, which the tensor takes over. `spec` must have one element. The emitted function returns null or 0 if
+    memory runs out.
     """
     dtype = f.get_slot(spec, "Spec.dtype")
     storage = f.new_instance("ScalarStorage", _number=scalar, _dtype=f.incref(dtype))
@@ -74,11 +74,12 @@ def new_known_scalar(f: FunctionBuilder, scalar: Value, spec: Value) -> Value:
 
 
 def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
-    """Emit `OP_of_points(x, y, comes_last)`: apply an operation of `SCALAR_OPS` to known scalars, without a lookup of the result template.
+    """Emit `OP_scalars(x, y, comes_last)`: apply the operation `op` of `SCALAR_OPS` to known scalars, without a lookup of the result
+    template.
 
     `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand. The function returns a new
-    tensor. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns null if an integer
-    overflows, and while a call is recorded.
+    tensor, a known scalar. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns
+    null if an integer overflows, and while a call is recorded.
     """
     x, y, comes_last = f.arguments
     spec = f.get_slot(x, "Tensor.spec")
@@ -135,7 +136,7 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
 
 
 def _unbox_exact_integer(f: FunctionBuilder, number: Value) -> Value:
-    """Emit the value, as an `i64`, of a Python integer from -2**53 to 2**53, which a float64 represents exactly.
+    """Emit the value of a Python integer from -2**53 to 2**53, which a float64 represents exactly. Return the value, an `i64`.
 
     The emitted function returns null or 0 for other integers.
     """
@@ -145,11 +146,11 @@ def _unbox_exact_integer(f: FunctionBuilder, number: Value) -> Value:
 
 
 def _emit_compute_binary(f: FunctionBuilder) -> None:
-    """Emit `of_numbers(op, recipe, spec, left, right)`: apply the operation `op` to two Python numbers, and return a new tensor with the
-    known scalar.
+    """Emit `compute_binary(op, recipe, spec, left, right)`: apply the operation `op` to two Python numbers, and return a new tensor with
+    the known scalar.
 
     `recipe` and `spec` are those of the result; the operands must both be float64 or both int64. The function returns null for other
-    dtypes, for operations that are not covered, and for a result without exactly one element.
+    dtypes, for operations that are not in `SCALAR_OPS`, for a result without exactly one element, and if an integer overflows.
     """
     op, recipe, spec, left, right = f.arguments
     dtypes = f.get_slot(recipe, "Recipe.dtypes")
@@ -162,20 +163,24 @@ def _emit_compute_binary(f: FunctionBuilder) -> None:
 
 
 def _require_one_element(f: FunctionBuilder, spec: Value) -> None:
-    """Emit an early exit, returning null or 0, unless tensors of `spec` have one element. A broadcast scalar has more, or no element."""
+    """Emit an early exit, returning null or 0, unless tensors of `spec` have one element. Return None. A broadcast scalar has more, or no
+    element.
+    """
     f.require(f.get_slot(spec, "Spec.size").equals(f.load_object("1")))
 
 
 def _new_boolean(f: FunctionBuilder, holds: Value, spec: Value) -> Value:
-    """Emit a new boolean tensor of the spec `spec`, with the truth value of `holds`. Return the tensor, not held."""
+    """Emit the creation of a boolean tensor of the spec `spec`, a known scalar with the truth value of the `i1` `holds`. Return the tensor,
+    a new reference that is not held.
+    """
     return new_known_scalar(f, f.hold_owned(f.box_bool(holds)), spec)
 
 
 def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
     """Emit the operation `op`, the address of an `Op` object, on two Python floats, `numbers`.
 
-    For a covered operation, the emitted function returns a new tensor of `spec`. For another operation the emitted code goes on; return
-    null for this case.
+    For an operation in `SCALAR_OPS`, the emitted function returns a new tensor of `spec`. For another operation the emitted code goes on;
+    return null for this case.
     """
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES):
@@ -185,7 +190,7 @@ def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spe
 
 def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
     """Emit the operation called `name` on two doubles `a` and `b`. Return a new tensor of spec `spec`, or of spec `of_truth` for a
-    comparison. The emitted function returns null or 0 if memory runs out.
+    comparison, a new reference that is not held. The emitted function returns null or 0 if memory runs out.
     """
     if name in _COMPARISON_PREDICATES:
         return _new_boolean(f, a.compare(_COMPARISON_PREDICATES[name][0], b), of_truth)
@@ -196,8 +201,8 @@ def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Valu
 def _compute_integers(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
     """Emit the operation `op`, the address of an `Op` object, on two Python integers, `numbers`.
 
-    For a covered operation, the emitted function returns a new tensor of `spec`. For another operation the emitted code goes on; return
-    null for this case.
+    For a sum, difference, product or comparison, the emitted function returns a new tensor of `spec`, or null for an overflow. For another
+    operation the emitted code goes on; return null for this case.
     """
     left, right = numbers
     for name in (*_INTEGER_INSTRUCTIONS, *_COMPARISON_PREDICATES):
@@ -206,9 +211,10 @@ def _compute_integers(f: FunctionBuilder, op: Value, numbers: Sequence[Value], s
 
 
 def _compute_integer(f: FunctionBuilder, name: str, left: Value, right: Value, spec: Value, of_truth: Value) -> Value:
-    """Emit the operation called `name` on two Python integers. Return a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
+    """Emit the operation called `name` on two Python integers. Return a new tensor of spec `spec`, or of spec `of_truth` for a comparison,
+    a new reference that is not held.
 
-    The emitted function returns null or 0 if an operand or the result does not fit in 64 bits.
+    The emitted function returns null or 0 if an operand or the result does not fit in 64 bits, or if memory runs out.
     """
     (a, fits), (b, fits_too) = (f.unbox_checked(x) for x in (left, right))
     f.require(fits & fits_too)
@@ -221,11 +227,11 @@ def _compute_integer(f: FunctionBuilder, name: str, left: Value, right: Value, s
 
 
 def _emit_compute_unary(f: FunctionBuilder) -> None:
-    """Emit `of_number(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, and return a new tensor with the known
+    """Emit `compute_unary(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, and return a new tensor with the known
     scalar.
 
     `recipe` and `spec` are those of the result. The function returns null for other operations, for other dtypes than float64 and int64,
-    and for a result without exactly one element.
+    for -2**63, and for a result without exactly one element.
     """
     op, recipe, spec, number = f.arguments
     dtype = f.tuple_item(f.get_slot(recipe, "Recipe.dtypes"), 0)
@@ -248,13 +254,13 @@ def _emit_compute_unary(f: FunctionBuilder) -> None:
 
 
 def _emit_load_scalar(f: FunctionBuilder) -> None:
-    """Emit `number_in_memory(node, spec, offset)`: return the element at `offset` of a node in memory, as a Python number, a new reference.
+    """Emit `load_scalar(node, spec, offset)`: return the element at `offset` of a node in memory, as a Python number, a new reference.
 
-    `offset` is a Python integer, in elements. The function returns null for a pending node, for one with a tape node, and for a dtype that
-    `number_at` does not cover.
+    `offset` is a Python integer, in elements; `spec` gives the dtype. The function returns null for a pending node, for one with a tape
+    node, and for a dtype that `load_number` does not cover.
     """
     node, spec, offset = f.arguments
     buffer = f.get_slot(node, "Node.buffer")
     f.decline_if(f.is_object(buffer, "None"))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
-    f.emit_return(f.call("number_at", POINTER, [buffer, f.get_slot(spec, "Spec.dtype"), f.unbox_integer(offset)]))
+    f.emit_return(f.call("load_number", POINTER, [buffer, f.get_slot(spec, "Spec.dtype"), f.unbox_integer(offset)]))

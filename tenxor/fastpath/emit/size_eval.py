@@ -21,31 +21,37 @@ _CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it overflows 64 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to evaluate size programs.
 
-    The functions emitted include `sum_at`, `divide_at`, `work_out`, `numbers_worked_out` and `worked_out`.
+    The functions emitted include `evaluate_sum`, `divide_sums`, `evaluate_program`, `evaluate_to_tuple` and `python_evaluate`.
     """
-    _emit_evaluate_sum(FunctionBuilder(module, objects, "sum_at", [("cursor", POINTER), ("atoms", POINTER)], I64))
-    _emit_divide_sums(FunctionBuilder(module, objects, "divide_at", [("cursor", POINTER), ("atoms", POINTER)], I1))
-    _emit_evaluate(FunctionBuilder(module, objects, "work_out", [(name, POINTER) for name in ("program", "numbers", "results")], I64))
-    _emit_evaluate_tuple(FunctionBuilder(module, objects, "numbers_worked_out", [("program", POINTER), ("numbers", POINTER)]))
+    _emit_evaluate_sum(FunctionBuilder(module, objects, "evaluate_sum", [("cursor", POINTER), ("atoms", POINTER)], I64))
+    _emit_divide_sums(FunctionBuilder(module, objects, "divide_sums", [("cursor", POINTER), ("atoms", POINTER)], I1))
+    _emit_evaluate_program(
+        FunctionBuilder(module, objects, "evaluate_program", [(name, POINTER) for name in ("program", "numbers", "results")], I64)
+    )
+    _emit_evaluate_to_tuple(FunctionBuilder(module, objects, "evaluate_to_tuple", [("program", POINTER), ("numbers", POINTER)]))
     _emit_python_evaluate(
-        FunctionBuilder(module, objects, "worked_out", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_evaluate", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def load_next_word(cursor: Value) -> Value:
-    """Emit a load of the word at a cursor, and advance the cursor by one word."""
+    """Emit a load of the word at a cursor, and advance the cursor by one word. Return the word, an `i64`. `cursor` is the address of the
+    cursor, which begins with the address of the next word.
+    """
     return skip_words(cursor, 1).load(I64)
 
 
 def skip_words(cursor: Value, count: Value | int) -> Value:
-    """Return the address of the next words, and emit code that advances the cursor by `count` words."""
+    """Emit code that advances a cursor by `count` words. Return the address of the skipped words. `cursor` is the address of the cursor,
+    which begins with the address of the next word.
+    """
     words = cursor.load(POINTER)
     cursor.store(words.at(count, I64))
     return words
 
 
 def _compute_checked(f: FunctionBuilder, instruction: str, a: Value, b: Value, failed: Value) -> Value:
-    """Emit a signed addition (`instruction` is "add") or multiplication ("mul") of 64-bit integers. Return the result.
+    """Emit a signed addition (`instruction` is "add") or multiplication ("mul") of the 64-bit integers `a` and `b`. Return the result.
 
     If it overflows, the result is wrapped, and the word at the address `failed` becomes 1.
     """
@@ -56,13 +62,15 @@ def _compute_checked(f: FunctionBuilder, instruction: str, a: Value, b: Value, f
 
 
 def _get_overflow_flag(cursor: Value) -> Value:
-    """Return the address of the overflow flag of a cursor."""
+    """Emit the address of the overflow flag of the cursor at the address `cursor`: its second word. Return the address."""
     return cursor.at(1, I64)
 
 
 def _emit_evaluate_sum(f: FunctionBuilder) -> None:
-    """Emit `sum_at(cursor, atoms)`: return the sum of products that is encoded at the cursor, and advance the cursor behind it.
+    """Emit `evaluate_sum(cursor, atoms)`: return the sum of products that is encoded at a cursor, an `i64`, and advance the cursor behind
+    it.
 
+    `cursor` is the address of three words: the address of the next word, an overflow flag, which an overflow sets, and the number of atoms.
     `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
     """
     cursor, atoms = f.arguments
@@ -80,13 +88,13 @@ def _emit_evaluate_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_divide_sums(f: FunctionBuilder) -> None:
-    """Emit `divide_at(cursor, atoms)`: divide two sums, encoded at the cursor, as Python does, and append quotient and remainder to
-    `atoms`.
+    """Emit `divide_sums(cursor, atoms)`: divide two sums, encoded at the cursor (as in `evaluate_sum`), as Python does, and append quotient
+    and remainder to the array `atoms`.
 
     The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
     """
     cursor, atoms = f.arguments
-    dividend, divisor = (f.call("sum_at", I64, [cursor, atoms]) for _ in range(2))
+    dividend, divisor = (f.call("evaluate_sum", I64, [cursor, atoms]) for _ in range(2))
     f.decline_if(divisor.equals(0) | dividend.equals(-(1 << 63)))
     quotient = f.binary("sdiv", dividend, divisor)
     remainder = dividend - quotient * divisor
@@ -101,15 +109,17 @@ def _emit_divide_sums(f: FunctionBuilder) -> None:
 
 
 def _get_atom_count_address(cursor: Value) -> Value:
-    """Return the address of the number of atoms of a cursor."""
+    """Emit the address of the number of atoms of the cursor at the address `cursor`: its third word. Return the address."""
     return cursor.at(2, I64)
 
 
-def _emit_evaluate(f: FunctionBuilder) -> None:
-    """Emit `work_out(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of results.
+def _emit_evaluate_program(f: FunctionBuilder) -> None:
+    """Emit `evaluate_program(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of
+    results.
 
-    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails, a
-    value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be written in part.
+    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results, all 64-bit integers. The function returns 0
+    if a guard fails, a value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be
+    written in part.
     """
     program, numbers, results = f.arguments
     cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MAX_ATOMS))
@@ -124,11 +134,11 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
         opcode = load_next_word(cursor)
 
         def divide() -> Sequence[Value]:
-            f.require(f.call("divide_at", I1, [cursor, atoms]))
+            f.require(f.call("divide_sums", I1, [cursor, atoms]))
             return []
 
         def check_guard() -> Sequence[Value]:
-            number = f.call("sum_at", I64, [cursor, atoms])
+            number = f.call("evaluate_sum", I64, [cursor, atoms])
             answers = number.equals(0), number.differs(0), number < 0, number >= 0
             for k, answer in enumerate(answers):
                 f.decline_if(opcode.equals(k) & ~answer)
@@ -152,31 +162,32 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
             skip_words(cursor, 2)
             return f.choose(kind.equals(RESULT_CONSTANT), lambda: [number], lambda: [atoms.at(number, I64).load(I64)])
 
-        results.at(k, I64).store(f.choose(kind < 0, load_value, lambda: [f.call("sum_at", I64, [cursor, atoms])])[0])
+        results.at(k, I64).store(f.choose(kind < 0, load_value, lambda: [f.call("evaluate_sum", I64, [cursor, atoms])])[0])
 
     f.for_range(count, store_result)
     f.require(_get_overflow_flag(cursor).load(I64).equals(0))
     f.emit_return(count)
 
 
-def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
-    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
+def _emit_evaluate_to_tuple(f: FunctionBuilder) -> None:
+    """Emit `evaluate_to_tuple(program, numbers)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
 
     Each integer must fit into 64 bits. Return null, without an error, if a guard fails, a value overflows 64 bits, or a divisor is 0. The
     same if the program takes another number of inputs or has no results. If memory runs out, return null with MemoryError set. Python calls
-    `worked_out` instead.
+    `python_evaluate` instead.
     """
     program, numbers = f.arguments
     results = f.local(array(I64, MAX_RESULTS))
-    count = f.call("work_out", I64, [program, unbox_dims(f, program, numbers), results])
+    count = f.call("evaluate_program", I64, [program, unbox_dims(f, program, numbers), results])
     f.require(count > 0)
-    f.emit_return(f.call("integers", POINTER, [results, count]))
+    f.emit_return(f.call("box_integers", POINTER, [results, count]))
 
 
 def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
     """Emit code to copy the tuple of integers `dims` into a local array of 64-bit integers. Return the address of the array.
 
-    The emitted function returns null or 0 if `program`, a size program as bytes, takes another number of inputs.
+    The emitted function returns null or 0 if `program`, a size program as bytes, takes another number of inputs, or for more than
+    `MAX_DIMS`.
     """
     numbers, count = f.local(array(I64, MAX_DIMS)), f.load_word(dims, SIZE_OFFSET)
     f.require(f.and_then(count <= MAX_DIMS, lambda: count.equals(f.load_word(program, BYTES_CONTENT_OFFSET))))
@@ -185,6 +196,8 @@ def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
 
 
 def _emit_python_evaluate(f: FunctionBuilder) -> None:
-    """Emit `worked_out(program, numbers)`, the entry for Python of `numbers_worked_out`. It returns None in place of null."""
+    """Emit `python_evaluate(program, numbers)`, called from Python: return the result of `evaluate_to_tuple` for the same arguments, or
+    None for null.
+    """
     args = f.arguments[1]
-    f.return_or_none(f.call("numbers_worked_out", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
+    f.return_or_none(f.call("evaluate_to_tuple", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))

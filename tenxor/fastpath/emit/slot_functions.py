@@ -39,7 +39,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _call_original(f: FunctionBuilder, name: str, result: Any = POINTER) -> Value:
-    """Emit a call of the function that was in the slot of entry `name` before, with the arguments of the emitted function.
+    """Emit a call of the function that was in the type slot `name` (a key of `SLOT_INDICES`) before the fast path, with the arguments of
+    the emitted function.
 
     Return its result, of LLVM type `result`.
     """
@@ -49,7 +50,8 @@ def _call_original(f: FunctionBuilder, name: str, result: Any = POINTER) -> Valu
 
 
 def _call_method(f: FunctionBuilder, method: str, *arguments: Value) -> Value:
-    """Emit a call of the fast path of the `Tensor` method named `method`, which falls back to the method in Python itself.
+    """Emit a call of the fast path of the `Tensor` method named `method`, which falls back to the method in Python itself. `arguments` are
+    those of the entry, by the calling convention of the method.
 
     Return the result, a new reference, or null with an error set.
     """
@@ -66,7 +68,9 @@ def _emit_getitem(f: FunctionBuilder) -> None:
 
 
 def _emit_setitem(f: FunctionBuilder) -> None:
-    """Emit the slot function of `x[key] = value`; a null `value` means `del x[key]`. The function returns 0, or -1 for an error."""
+    """Emit the slot function of `x[key] = value`; a null `value` means `del x[key]`. The function returns 0, or -1 with an error set. For a
+    subclass of Tensor, and for `del`, the function that was in the slot before is called.
+    """
     x, key, value = f.arguments
     plain = f.and_then(f.has_type(x, "Tensor"), lambda: ~f.is_null(value))
     f.return_if(~plain, lambda: _call_original(f, "slot_setitem", I32))
@@ -80,7 +84,8 @@ def _emit_setitem(f: FunctionBuilder) -> None:
 
 
 def _emit_sequence_item(f: FunctionBuilder) -> None:
-    """Emit the slot function of `x[k]` for iteration; `k` is an `i64`. It returns the item as a new reference, or null with an error set.
+    """Emit the slot function of `x[k]` for iteration; `k` is an `i64`. The function returns the item as a new reference, or null with an
+    error set. For a subclass of Tensor, the function that was in the slot before is called.
 
     Beyond the last element the function raises an IndexError; its message is never read.
     """
@@ -99,13 +104,15 @@ def _emit_sequence_item(f: FunctionBuilder) -> None:
 
 
 def _set_index_error(f: FunctionBuilder) -> Value:
-    """Emit the setting of an IndexError. Return null."""
+    """Emit the setting of an IndexError without a message. Return the null pointer."""
     f.call("PyErr_SetNone", I32, [f.load_object("IndexError")])
     return f.null()
 
 
 def _emit_bool(f: FunctionBuilder) -> None:
-    """Emit the slot function of `bool(x)`: 1, 0, or -1 for an error. The usual operand is the result of comparing two elements."""
+    """Emit the slot function of `bool(x)`: return 1, 0, or -1 with an error set. The usual operand is the result of comparing two elements.
+    For a subclass of Tensor, the function that was in the slot before is called.
+    """
     (x,) = f.arguments
     f.return_if(~f.is_instance(x, "Tensor"), lambda: _call_original(f, "slot_bool", I32))
     is_one = f.and_then(
@@ -128,7 +135,7 @@ def _emit_compare(f: FunctionBuilder) -> None:
     """Emit the slot function of the six comparisons, like `x < y`: return a new reference, or null with an exception set. Its argument
     `comparison` numbers them in the order of `COMPARISON_METHODS`.
 
-    For a subclass of Tensor, or another type of `y`, the function that was in the slot before is called.
+    For a subclass of Tensor as `x`, the function that was in the slot before is called.
     """
     x, y, comparison = f.arguments
     f.return_if(~f.has_type(x, "Tensor"), lambda: _call_original(f, "slot_compared"))
@@ -138,8 +145,8 @@ def _emit_compare(f: FunctionBuilder) -> None:
 
 
 def _emit_in_place(f: FunctionBuilder, name: str) -> None:
-    """Emit the slot function of an in-place operator, like `x += y`: return a new reference, or null with an exception set. For a subclass
-    of Tensor, or another type of `y`, the function that was in the slot before is called.
+    """Emit the slot function of an in-place operator, like `x += y`: return a new reference, or null with an exception set. `name` is the
+    name of the operator without underscores, such as "iadd". For a subclass of Tensor, the function that was in the slot before is called.
     """
     x, y = f.arguments
     f.return_if(f.has_type(x, "Tensor"), lambda: _call_method(f, f"__{name}__", x, y))
@@ -147,8 +154,8 @@ def _emit_in_place(f: FunctionBuilder, name: str) -> None:
 
 
 def _emit_unary(f: FunctionBuilder, name: str) -> None:
-    """Emit the slot function of a unary operator, like `-x`: return a new reference, or null with an exception set. For a subclass of
-    Tensor, the function that was in the slot before is called.
+    """Emit the slot function of a unary operator, like `-x`: return a new reference, or null with an exception set. `name` is the name of
+    the operator without underscores, such as "neg". For a subclass of Tensor, the function that was in the slot before is called.
     """
     (x,) = f.arguments
     f.return_if(f.has_type(x, "Tensor"), lambda: _call_method(f, f"__{name}__", x, f.null()))
@@ -156,8 +163,8 @@ def _emit_unary(f: FunctionBuilder, name: str) -> None:
 
 
 def _emit_binary(f: FunctionBuilder, name: str) -> None:
-    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side. It returns a new reference, or null
-    with an exception set.
+    """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side. The function returns a new reference,
+    or null with an exception set. `name` is the name of the operator without underscores, such as "add".
 
     If `x` is of `Tensor` or of a subclass, the method of `x` is called, otherwise the reflected method of `y`.
     """

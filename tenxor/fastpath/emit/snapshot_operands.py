@@ -64,11 +64,9 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
 
     f.for_range(count, build_source)
     f.address_at(through, TUPLE_ITEMS_OFFSET).at(count, POINTER).store(f.incref(f.load_object("None")))
-    plain = f.require_new(f.call("row_major_spec", POINTER, [f.get_slot(recipe, "Recipe.dtype"), sizes]))
+    plain = f.require_new(f.call("find_dense_spec", POINTER, [f.get_slot(recipe, "Recipe.dtype"), sizes]))
     keeps = f.hold_owned(box_keeps_order(f, through, plain))
-    variant_recipe = f.require_new(
-        f.call("recipe_through", POINTER, [op, sizes, f.get_slot(recipe, "Recipe.dtype"), dtypes, through, keeps])
-    )
+    variant_recipe = f.require_new(f.call("find_recipe", POINTER, [op, sizes, f.get_slot(recipe, "Recipe.dtype"), dtypes, through, keeps]))
     f.release_held(plain, keeps, through)
     variant = f.new_tuple(variant_recipe, copies)
     f.transfer_held(variant)
@@ -114,7 +112,7 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
     )
     keeps = f.hold_owned(box_keeps_order(f, through, plain))
     recipe_arguments = [f.load_object("op positive"), f.get_slot(plain, "Spec.shape"), dtype, dtypes, through, keeps]
-    copy = f.require_new(f.call("recipe_through", POINTER, recipe_arguments))
+    copy = f.require_new(f.call("find_recipe", POINTER, recipe_arguments))
     f.release_held(plain, through, dtypes, keeps)
     pair = f.new_tuple(copy, repeated_spec)
     f.transfer_held(pair)
@@ -123,11 +121,11 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
 
 def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source_mask: Value, number: Value) -> Value:
     """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`. Return a new reference, not
-    held.
+    held. The emitted function returns null or 0 if the pair cannot be made.
 
-    `recipe` is the recipe of `node`. Bit k of `source_mask` is set if source k is to be copied; `number` is `source_mask` as a Python
-    integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The object `never` stands for a node that must not get
-    copies.
+    `recipe` is the recipe of `node`. Bit k of `source_mask`, an `i64`, is set if source k is to be copied; `number` is `source_mask` as a
+    Python integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The object `never` stands for a node that must
+    not get copies.
     """
 
     def look_up() -> Value:
@@ -139,12 +137,11 @@ def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source
 
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
-    """Emit `copy_sources(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`. Return true on
-    success.
+    """Emit `copy_sources(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`. Return true, or
+    false, without a change of the node, to decline.
 
-    The value of the node does not change. The function returns false, and changes nothing, if copies may not pay, or if the node has other
-    references than from its tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may
-    pay.
+    The value of the node does not change. The function declines if copies may not pay, or if the node has other references than from its
+    tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may pay.
     """
     node, source_mask = f.arguments
     recipe = f.hold_borrowed(f.get_slot(node, "Node.recipe"))
@@ -170,8 +167,8 @@ def _emit_copy_sources(f: FunctionBuilder) -> None:
         def compute_copy() -> list[Value]:
             copy_operands = f.new_tuple(f.incref(source)), f.new_tuple(f.incref(offset))
             f.transfer_held(*copy_operands)
-            copy_node = f.require_new(f.call("pending", POINTER, [f.incref(copy), *copy_operands, f.constant(I1, False)]))
-            f.require(f.call("computed", I1, [copy_node]))
+            copy_node = f.require_new(f.call("new_user_node", POINTER, [f.incref(copy), *copy_operands, f.constant(I1, False)]))
+            f.require(f.call("compute_node", I1, [copy_node]))
             f.transfer_held(copy_node)
             return [copy_node, f.incref(f.load_object("0"))]
 

@@ -39,41 +39,43 @@ class OperandLayout(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to look up or build interned specs.
 
-    The functions emitted include `spec_with`, `new_spec`, `row_major_spec`, `spec_of_python`, `forget_specs`, `integers` and
-    `has_each_once`.
+    The functions emitted include `find_spec`, `new_spec`, `find_dense_spec`, `find_python_spec`, `clear_specs`, `box_integers` and
+    `is_injective`.
     """
     module.define_global("specs", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
     module.define_global("spec_places", f"internal global [{1 << INDEX_BITS} x {ROW_NUMBER_TYPE.text}] zeroinitializer, align 64")
     module.define_global("specs_kept", "global i64 0")
     module.define_global("rows_filled", "internal global i64 0")
-    _emit_find_spec(FunctionBuilder(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _emit_find_spec(FunctionBuilder(module, objects, "find_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     search_parameters = [("at", I64), ("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]
     _emit_find_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
     _emit_find_or_add_spec(FunctionBuilder(module, objects, "find_or_add_spec", search_parameters))
     _emit_new_spec(FunctionBuilder(module, objects, "new_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
-    _emit_is_injective(FunctionBuilder(module, objects, "has_each_once", [("spec", POINTER)], I1))
-    _emit_find_dense_spec(FunctionBuilder(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
+    _emit_is_injective(FunctionBuilder(module, objects, "is_injective", [("spec", POINTER)], I1))
+    _emit_find_dense_spec(FunctionBuilder(module, objects, "find_dense_spec", [("dtype", POINTER), ("shape", POINTER)]))
     spec_parameters = [(name, POINTER) for name in ("dtype", "shape", "strides")]
-    _emit_find_python_spec(FunctionBuilder(module, objects, "spec_of_python", [*spec_parameters, ("spec", POINTER)]))
+    _emit_find_python_spec(FunctionBuilder(module, objects, "find_python_spec", [*spec_parameters, ("spec", POINTER)]))
     _emit_python_find_spec(
-        FunctionBuilder(module, objects, "spec_for_python", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_find_spec", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
-    _emit_clear_specs(FunctionBuilder(module, objects, "forget_specs", [("self", POINTER), ("unused", POINTER)], is_exported=True))
-    _emit_box_integers(FunctionBuilder(module, objects, "integers", [("numbers", POINTER), ("count", I64)]))
+    _emit_clear_specs(FunctionBuilder(module, objects, "clear_specs", [("self", POINTER), ("unused", POINTER)], is_exported=True))
+    _emit_box_integers(FunctionBuilder(module, objects, "box_integers", [("numbers", POINTER), ("count", I64)]))
 
 
 def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Value:
-    """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array `dims` (`new_dims`).
+    """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array at the address `dims` (`new_dims`).
 
     Return the spec, which is held. Python code may run. The emitted function returns null or 0 if the spec cannot be made.
     """
-    return f.require_new(f.call("spec_with", POINTER, [dtype, ndim, dims]))
+    return f.require_new(f.call("find_spec", POINTER, [dtype, ndim, dims]))
 
 
 def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
-    """Emit the spec through which a recipe of the fast path reads source `k`; for `k` behind the last source, the spec of the write target.
+    """Emit a load of the spec through which a recipe of the fast path reads source `k`; for `k` behind the last source, of the spec through
+    which it writes.
 
-    The reference is borrowed. Python's None stands for a scalar source, or for no write target. The recipe must have `Recipe.packed_specs`.
+    Return the spec, borrowed, or Python's None for a scalar source, or for a recipe that does not write. The recipe must have
+    `Recipe.packed_specs`.
     """
     through, spec_indices = f.get_slot(recipe, "Recipe.packed_specs"), f.get_slot(recipe, "Recipe.spec_indices")
     load_only_spec = lambda: [f.select_value(f.unbox_integer(f.tuple_item(spec_indices, k)) < 0, f.load_object("None"), through)]
@@ -81,7 +83,7 @@ def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
 
 
 def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandLayout:
-    """Emit the layout through which a recipe reads source `k`, a node. Return the layout; its references are borrowed.
+    """Emit loads of the layout through which `recipe` reads source `k`, a node. Return the layout; its references are borrowed.
 
     The emitted function returns null or 0 for view chains and offset tables.
     """
@@ -100,9 +102,9 @@ def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandL
 
 
 def has_layout_of(f: FunctionBuilder, operand_layout: OperandLayout, spec: Value) -> Value:
-    """Emit a test whether a layout has the shape and the strides of a spec."""
-    strides = lambda: f.call("are_alike", I1, [operand_layout.strides, f.get_slot(spec, "Spec.strides")])
-    return f.and_then(f.call("are_alike", I1, [operand_layout.shape, f.get_slot(spec, "Spec.shape")]), strides)
+    """Emit a test whether a layout has the shape and the strides of a spec. Return the result, an `i1`."""
+    strides = lambda: f.call("are_equal_tuples", I1, [operand_layout.strides, f.get_slot(spec, "Spec.strides")])
+    return f.and_then(f.call("are_equal_tuples", I1, [operand_layout.shape, f.get_slot(spec, "Spec.shape")]), strides)
 
 
 def box_keeps_order(f: FunctionBuilder, specs: Value, result_spec: Value) -> Value:
@@ -129,7 +131,7 @@ def box_keeps_order(f: FunctionBuilder, specs: Value, result_spec: Value) -> Val
 
 
 def load_nbytes(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit the number of bytes that the elements of a spec take: their number times the item size."""
+    """Emit the number of bytes that the elements of a spec take: their number times the item size. Return the number, an `i64`."""
     return f.unbox_integer(f.get_slot(spec, "Spec.size")) * f.unbox_integer(f.get_slot(f.get_slot(spec, "Spec.dtype"), "DType.itemsize"))
 
 
@@ -149,7 +151,7 @@ def compute_offset_range(f: FunctionBuilder, spec: Value) -> list[Value]:
 
 
 def _emit_is_injective(f: FunctionBuilder) -> None:
-    """Emit `has_each_once(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.is_writable`.
+    """Emit `is_injective(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.is_writable`.
 
     The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together. The
     function returns false for view chains and offset tables.
@@ -190,9 +192,10 @@ def new_dims(f: FunctionBuilder) -> Value:
 
 
 def store_dense_strides(f: FunctionBuilder, ndim: Value, dims: Value) -> None:
-    """Emit the row-major strides for the `ndim` sizes in the array `dims`, stored in the same array behind the sizes.
+    """Emit a store of the row-major strides for the `ndim` sizes in the array at the address `dims`: in the same array, from `MAX_AXES` on.
+    Return None.
 
-    The emitted function returns null or 0 for sizes above `MAX_EXTENT`.
+    The emitted function returns null or 0 for sizes or strides above `MAX_EXTENT`.
     """
 
     def axis(j: Value, step: Value) -> Value:
@@ -206,7 +209,7 @@ def store_dense_strides(f: FunctionBuilder, ndim: Value, dims: Value) -> None:
 
 
 def unbox_tuple(f: FunctionBuilder, items: Value, count: Value, to: Value) -> None:
-    """Emit a copy of the first `count` items of a Python tuple to the array `to` of 64-bit integers.
+    """Emit a copy of the first `count` items of a Python tuple to the array `to` of 64-bit integers. Return None.
 
     The emitted function returns null or 0 for items that are no integers, and for larger integers.
     """
@@ -221,9 +224,9 @@ def unbox_tuple(f: FunctionBuilder, items: Value, count: Value, to: Value) -> No
 
 
 def _emit_find_dense_spec(f: FunctionBuilder) -> None:
-    """Emit `row_major_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple.
+    """Emit `find_dense_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple.
 
-    The function returns null for more than `MAX_AXES` axes, and for sizes above `MAX_EXTENT`.
+    The function returns null for more than `MAX_AXES` axes, for sizes above `MAX_EXTENT`, and if memory runs out.
     """
     dtype, shape = f.arguments
     ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
@@ -234,12 +237,16 @@ def _emit_find_dense_spec(f: FunctionBuilder) -> None:
 
 
 def _get_key_words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
-    """Emit the words of a key: the dtype's address, the number of axes `ndim`, and the integers in the array `numbers`."""
+    """Emit the words of a key in the table of specs, and return them: the dtype's address, the number of axes `ndim`, and the integers in
+    the array `numbers`.
+    """
     return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(VIEW_DIMS)]]
 
 
 def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value:
-    """Emit the hash of the key `words` (`_get_key_words`), a number of `INDEX_BITS` bits: the index position where a search starts."""
+    """Emit the hash of the key `words` (`_get_key_words`), a number of `INDEX_BITS` bits. Return the hash: the index position where a
+    search starts.
+    """
     mixed = f.i64(0)
     for word, times in zip(words, HASH_MULTIPLIERS, strict=True):
         mixed = mixed + word * times
@@ -247,10 +254,11 @@ def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_with(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
+    """Emit `find_spec(dtype, ndim, numbers)`: return the spec of the dtype `dtype` with `ndim` axes, as a new reference.
 
     `numbers` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
-    position, then the table, then `spec.intern_strided_spec` in Python. It returns null if an error is set.
+    position, then the table, then `spec.intern_strided_spec` in Python. It returns null with an error set if Python raises it, or if memory
+    runs out.
     """
     words = _get_key_words(*f.arguments)
     position = _compute_start_position(f, words)
@@ -261,7 +269,7 @@ def _emit_find_spec(f: FunctionBuilder) -> None:
     def call_python() -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         dtype, ndim, numbers = f.arguments
-        shape_and_strides = [f.require_new(f.call("integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MAX_AXES)]
+        shape_and_strides = [f.require_new(f.call("box_integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MAX_AXES)]
         args = f.local(array(POINTER, 3))
         for k, x in enumerate((dtype, *shape_and_strides)):
             args.at(k, POINTER).store(x)
@@ -273,22 +281,22 @@ def _emit_find_spec(f: FunctionBuilder) -> None:
 
 
 def _get_index_address(f: FunctionBuilder, position: Value) -> Value:
-    """Return the address of the index entry at `position`, which holds a row number."""
+    """Emit the address of the index entry at `position`, which holds a row number of the type `ROW_NUMBER_TYPE`. Return the address."""
     return f.define(POINTER, "getelementptr i64, ptr @spec_places, i64 0").at(position, ROW_NUMBER_TYPE)
 
 
 def _get_indexed_row(f: FunctionBuilder, position: Value) -> Value:
-    """Emit the address of the row to which the index entry at `position` refers."""
+    """Emit the address of the row of the table to which the index entry at `position` refers. Return the address."""
     return _get_row_address(f, _get_index_address(f, position).load(ROW_NUMBER_TYPE).cast("zext", I64))
 
 
 def _get_row_address(f: FunctionBuilder, number: Value) -> Value:
-    """Return the address of row `number` of the table."""
+    """Emit the address of row `number` of the table of specs. Return the address."""
     return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(number * ROW_WORDS, I64)
 
 
 def _has_key(f: FunctionBuilder, row: Value, words: Sequence[Value]) -> Value:
-    """Emit a test whether a row has the key `words`."""
+    """Emit a test whether the row at the address `row` has the key `words` (`_get_key_words`). Return the result, an `i1`."""
     differs = f.i64(0)
     for k, word in enumerate(words):
         differs = differs | (row.at(k, I64).load(I64) ^ word)
@@ -299,7 +307,7 @@ def _emit_find_position(f: FunctionBuilder) -> None:
     """Emit `find_spec_position(start, dtype, ndim, numbers)`: return the index position of a spec; if the spec is missing, the first free
     position.
 
-    The search begins at position `start`.
+    The search begins at position `start`. The further arguments are those of `find_spec`.
     """
     start, *key = f.arguments
     position = f.local(I64, start)
@@ -313,14 +321,15 @@ def _emit_find_position(f: FunctionBuilder) -> None:
 
 
 def _load_indexed_spec(f: FunctionBuilder, position: Value) -> Value:
-    """Emit the spec to which the index entry at `position` refers, borrowed; null if the position is free."""
+    """Emit a load of the spec to which the index entry at `position` refers. Return the spec, borrowed; null if the position is free."""
     return _get_indexed_row(f, position).at(SPEC_WORD, POINTER).load(POINTER)
 
 
 def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
     """Emit `find_or_add_spec(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
 
-    `start` is the index position where the search begins. The function returns null for sizes above `MAX_EXTENT`. Python code may run.
+    `start` is the index position where the search begins. The further arguments are those of `find_spec`. The function returns null for
+    sizes, strides or element counts above `MAX_EXTENT`, and with an error set. Python code may run.
     """
     _, *key = f.arguments
     interned_spec = _load_indexed_spec(f, f.call("find_spec_position", I64, f.arguments))
@@ -336,14 +345,15 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
 
 
 def _get_counter_address(f: FunctionBuilder, name: str) -> Value:
-    """Return the address of a counter: `specs_kept`, the specs in the table, or `rows_filled`, the rows filled since the table was last
-    empty.
+    """Emit the address of a 64-bit counter, and return the address. The counter `name` is `specs_kept`, the specs in the table, or
+    `rows_filled`, the rows filled since the table was last empty.
     """
     return f.define(POINTER, f"getelementptr i64, ptr @{name}, i64 0")
 
 
 def _insert_spec(f: FunctionBuilder, position: Value, words: Sequence[Value], spec: Value) -> None:
-    """Emit code to write a spec with the key `words` into the next row, and make the index entry at `position` refer to this row.
+    """Emit code to write a spec with the key `words` into the next row, and make the index entry at `position`, which must be free, refer
+    to this row. Return None.
 
     The table takes a reference of its own. The emitted function returns null or 0 if all rows are filled.
     """
@@ -360,9 +370,10 @@ def _insert_spec(f: FunctionBuilder, position: Value, words: Sequence[Value], sp
 
 
 def _emit_new_spec(f: FunctionBuilder) -> None:
-    """Emit `new_spec(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read.
+    """Emit `new_spec(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read. The arguments are
+    those of `find_spec`.
 
-    The function returns null for sizes, strides or element counts above `MAX_EXTENT`.
+    The function returns null for sizes, strides or element counts above `MAX_EXTENT`, and if memory runs out.
     """
     dtype, ndim, numbers = f.arguments
     size, is_dense = f.local(I64, f.i64(1)), f.local(I64, f.i64(1))
@@ -380,9 +391,9 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
     f.require(size.load(I64) <= MAX_EXTENT)
     gapless = size.load(I64).equals(0) | is_dense.load(I64).equals(1)
     is_line = ndim.equals(1)
-    shape = f.require_new(f.call("integers", POINTER, [numbers, ndim]))
+    shape = f.require_new(f.call("box_integers", POINTER, [numbers, ndim]))
     is_plain = f.and_then(is_line, lambda: numbers.at(MAX_AXES, I64).load(I64).equals(1))
-    box_strides = lambda: [f.call("integers", POINTER, [numbers.at(MAX_AXES, I64), ndim])]
+    box_strides = lambda: [f.call("box_integers", POINTER, [numbers.at(MAX_AXES, I64), ndim])]
     strides = f.require_new(f.choose(is_plain, lambda: [f.incref(f.load_object("(1,)"))], box_strides)[0])
     box_size = lambda: [f.call("PyLong_FromLongLong", POINTER, [size.load(I64)])]
     count = f.require_new(f.choose(is_line, lambda: [f.incref(f.tuple_item(shape, 0))], box_size)[0])
@@ -396,7 +407,8 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_find_python_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_of_python(dtype, shape, strides, spec)`: return the interned spec for Python objects, as a new reference.
+    """Emit `find_python_spec(dtype, shape, strides, spec)`: return the interned spec for the dtype `dtype` and the tuples `shape` and
+    `strides`, as a new reference.
 
     On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MAX_AXES` axes, and items
     other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `MAX_EXTENT`.
@@ -418,13 +430,15 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_python_find_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_for_python(dtype, shape, strides, spec)`, the entry for Python of `spec_of_python`. It returns None in place of null."""
+    """Emit `python_find_spec(dtype, shape, strides, spec)`, called from Python: return the result of `find_python_spec` for the same
+    arguments, or None for null.
+    """
     args = f.arguments[1]
-    f.return_or_none(f.call("spec_of_python", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(4)]))
+    f.return_or_none(f.call("find_python_spec", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(4)]))
 
 
 def _emit_clear_specs(f: FunctionBuilder) -> None:
-    """Emit `forget_specs()`, called from Python when the cache of layout keys is cleared: empty the table, and return None.
+    """Emit `clear_specs()`, called from Python when the cache of layout keys is cleared: empty the table of specs, and return None.
 
     Rows are filled from the start again, unless a finalizer inserted a spec meanwhile.
     """
@@ -448,7 +462,9 @@ def _emit_clear_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_box_integers(f: FunctionBuilder) -> None:
-    """Emit `integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if memory runs out."""
+    """Emit `box_integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if
+    memory runs out.
+    """
     numbers, count = f.arguments
     integers = f.build_tuple(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
     f.emit_if(count > 0, lambda: f.untrack(integers))  # the collector would untrack this tuple, too: integers refer to no objects

@@ -15,17 +15,19 @@ MAX_SOURCES = 60  # sources of a node: one bit each in an `i64` mask
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to record tape nodes and replay derivative steps.
 
-    The functions emitted include `followed`, `made_from` and `make_again`.
+    The functions emitted include `record_on_tape`, `replay_tape_step` and `replay_tape_steps`.
     """
-    _emit_record_on_tape(FunctionBuilder(module, objects, "followed", [("node", POINTER), ("number", I64)], I1))
-    _emit_replay_step(FunctionBuilder(module, objects, "made_from", [("step", POINTER), ("every", POINTER)]))
-    _emit_replay_steps(
-        FunctionBuilder(module, objects, "make_again", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    _emit_record_on_tape(FunctionBuilder(module, objects, "record_on_tape", [("node", POINTER), ("number", I64)], I1))
+    _emit_replay_tape_step(FunctionBuilder(module, objects, "replay_tape_step", [("step", POINTER), ("every", POINTER)]))
+    _emit_replay_tape_steps(
+        FunctionBuilder(module, objects, "replay_tape_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
-    """Emit a test whether a node with the tape node `tape_node` depends on an argument of a function being traced, and so has no value."""
+    """Emit a test whether a node with the tape node `tape_node` depends on an argument of a function being traced, and so has no value.
+    Return the result, an `i1`. `tape_node` is the content of the slot `Node.tape_node`.
+    """
     marked = f.or_else(f.is_object(tape_node, "TRACED"), lambda: f.is_object(tape_node, "CONSTANT"))
     follows = lambda: f.and_then(
         f.is_instance(tape_node, "TapeNode"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.is_traced"), "True")
@@ -34,7 +36,8 @@ def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
 
 
 def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
-    """Emit the recording of a new node on the tape, by `followed` or else by Python. `serial_number` is the serial number of the node.
+    """Emit the recording of a new node on the tape, by the emitted function `record_on_tape` or else by Python. Return None.
+    `serial_number` is the serial number of the node, an `i64`.
 
     If Python does the recording, the emitted function returns null or 0 for a node that depends on a traced argument and so has no value.
     """
@@ -43,11 +46,11 @@ def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> Non
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         f.require(f.is_object(f.call_python("follow", node), "True"))
 
-    f.emit_if(~f.call("followed", I1, [node, serial_number]), record_in_python)
+    f.emit_if(~f.call("record_on_tape", I1, [node, serial_number]), record_in_python)
 
 
 def _emit_record_on_tape(f: FunctionBuilder) -> None:
-    """Emit `followed(node, number)`: set the slot `tape_node` of a new node, as the sources of the node require; return true.
+    """Emit `record_on_tape(node, number)`: set the slot `tape_node` of a new node, as the sources of the node require; return true.
 
     The value is a new tape node with the serial number `number` of the node; or a mark, `TRACED` or `CONSTANT`, for a node that depends on
     a traced argument; or None. The function returns false if `TapeNode.make_tape_node` in Python must do the work.
@@ -109,16 +112,18 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
 
 
 def _set_tape_node(f: FunctionBuilder, node: Value, tape_node: Value) -> Value:
-    """Emit a store of `tape_node`, a mark or None, in the slot `tape_node` of a new node. Return the constant true."""
+    """Emit a store of `tape_node`, a mark or None, in the slot `tape_node` of a new node. Return the constant true, an `i1`."""
     f.decref(f.get_slot(node, "Node.tape_node"))
     f.set_slot(node, "Node.tape_node", f.incref(tape_node))
     return f.constant(I1, True)
 
 
 def load_tracking(f: FunctionBuilder) -> Value:
-    """Emit a load of the context variable `node.tape_mode`: True if the tape is recorded, and otherwise False or None.
+    """Emit a load of the context variable `node.tape_mode`. Return the object: True if the tape is recorded, and otherwise False or None.
+    The reference is borrowed, as these are immortal.
 
-    With False, a new node that depends on a traced argument is marked as `CONSTANT`, with None as `TRACED`.
+    With False, a new node that depends on a traced argument is marked as `CONSTANT`, with None as `TRACED`. The emitted function returns
+    null or 0 on an error.
     """
     mode_slot = f.local(POINTER, f.null())
     f.require(f.call("PyContextVar_Get", I32, [f.load_object("tracking"), f.null(), mode_slot]).equals(0))
@@ -128,7 +133,9 @@ def load_tracking(f: FunctionBuilder) -> Value:
 
 
 def is_tape_recorded(f: FunctionBuilder) -> Value:
-    """Emit a test whether the tape is recorded, so that a new node with a source on the tape gets a tape node."""
+    """Emit a test whether the tape is recorded, so that a new node with a source on the tape gets a tape node. Return the
+    result, an `i1`.
+    """
     return f.is_object(load_tracking(f), "True")
 
 
@@ -157,11 +164,11 @@ def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
     return f.choose(f.is_instance(source, "Node"), select_for_node, lambda: [source])[0]
 
 
-def _emit_replay_steps(f: FunctionBuilder) -> None:
-    """Emit `make_again(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, and return None.
+def _emit_replay_tape_steps(f: FunctionBuilder) -> None:
+    """Emit `replay_tape_steps(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, and return None.
 
-    `steps` is a list of recorded derivative steps (`made_from`). The function stops at the first step that the fallback must make. An error
-    other than MemoryError is raised.
+    `steps` is a list of recorded derivative steps (`replay_tape_step`). The function stops at the first step that the fallback must make:
+    the caller sees this from the length of `nodes`. An error other than MemoryError is raised.
     """
     _, args, _ = f.arguments
     nodes, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -169,7 +176,7 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
     count = f.list_length(steps)
 
     def replay_step() -> None:
-        node = f.call("made_from", POINTER, [f.list_item(steps, step_number.load(I64)), nodes])
+        node = f.call("replay_tape_step", POINTER, [f.list_item(steps, step_number.load(I64)), nodes])
         f.emit_if(f.is_null(node), lambda: goes_on.store(f.i64(0)))
         f.emit_if(~f.is_null(node), lambda: _append_node(f, nodes, node, goes_on))
         step_number.store(step_number.load(I64) + 1)
@@ -180,16 +187,16 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
 
 
 def _append_node(f: FunctionBuilder, nodes: Value, node: Value, goes_on: Value) -> None:
-    """Emit the append of a node to the list `nodes`, releasing the reference to the node.
+    """Emit the append of a node to the list `nodes`, releasing the reference to the node. Return None.
 
-    The local at the address `goes_on` becomes 0 if memory runs out, and otherwise 1.
+    The local at the address `goes_on`, an `i64`, becomes 0 if memory runs out, and otherwise 1.
     """
     goes_on.store(f.call("PyList_Append", I32, [nodes, node]).equals(0).cast("zext", I64))
     f.decref(node)
 
 
-def _emit_replay_step(f: FunctionBuilder) -> None:
-    """Emit `made_from(step, nodes)`: return a new node for a recorded derivative step, or null if the fallback must make it.
+def _emit_replay_tape_step(f: FunctionBuilder) -> None:
+    """Emit `replay_tape_step(step, nodes)`: return a new node for a recorded derivative step, or null if the fallback must make it.
 
     `step` is a tuple of the recipe, the positions of the sources in the list `nodes`, and the offsets.
     """
@@ -203,4 +210,6 @@ def _emit_replay_step(f: FunctionBuilder) -> None:
 
     sources = f.build_tuple(f.load_word(numbers, SIZE_OFFSET), get_source)
     f.transfer_held(sources)
-    f.emit_return(f.call("node_of", POINTER, [f.incref(recipe), sources, f.incref(offsets), f.constant(I1, False), f.constant(I1, True)]))
+    f.emit_return(
+        f.call("new_pending_node", POINTER, [f.incref(recipe), sources, f.incref(offsets), f.constant(I1, False), f.constant(I1, True)])
+    )

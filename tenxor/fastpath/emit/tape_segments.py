@@ -26,16 +26,18 @@ NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment.
+    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment. `objects` is the table of the
+    objects that the code refers to.
 
-    The functions emitted include `get_tape_node`, `collect_tape` and `build_segment_key`.
+    The functions emitted are `get_tape_node`, `collect_tape` and `build_segment_key`, and for Python `python_collect_tape` and
+    `python_segment_key`, which return None for null.
     """
     parameters = [("args", POINTER)]
     _emit_get_tape_node(FunctionBuilder(module, objects, "get_tape_node", [("kept", POINTER)]))
     _emit_collect_tape(FunctionBuilder(module, objects, "collect_tape", parameters))
     _emit_build_segment_key(FunctionBuilder(module, objects, "build_segment_key", parameters))
     for_python = [("self", POINTER), *parameters, ("count", I64)]
-    for name, function in (("pasts_known", "collect_tape"), ("pasts_outlined", "build_segment_key")):
+    for name, function in (("python_collect_tape", "collect_tape"), ("python_segment_key", "build_segment_key")):
         f = FunctionBuilder(module, objects, name, for_python, is_exported=True)
         f.return_or_none(f.call(function, POINTER, [f.arguments[1]]))
 
@@ -56,7 +58,8 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
 
     `args` is an array of this list and the Python integer `first_serial`. The result is a new tuple of three items: the list of tape nodes;
     a dictionary from a tape node to its node, for tape nodes that read the node's value; and a bool, whether the walk met older tape nodes.
-    The function returns null if a tape node was freed by an earlier backward pass, and for more than `MAX_WALKED_NODES` tape nodes.
+    The function returns null, to leave the work to Python, if a tape node was freed by an earlier backward pass, and for more than
+    `MAX_WALKED_NODES` tape nodes.
     """
     (args,) = f.arguments
     roots, first_serial = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -160,7 +163,9 @@ def _emit_build_segment_key(f: FunctionBuilder) -> None:
 
 
 def _is_in_set(f: FunctionBuilder, members: Value, x: Value) -> Value:
-    """Emit a 64-bit 1 if the object `x` is in the set `members`, else 0. The emitted function returns null or 0 on an error."""
+    """Emit a test whether the object `x` is in the set `members`. Return an `i64`: 1 if it is, else 0. The emitted function returns null or
+    0 on an error.
+    """
     is_member = f.call("PySet_Contains", I32, [members, x])
     f.require(is_member >= 0)
     return is_member.cast("sext", I64)

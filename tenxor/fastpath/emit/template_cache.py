@@ -27,46 +27,50 @@ class CacheTable(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to look up and cache result templates.
 
-    The functions emitted include `remembered_at`, `remember`, `write_near`, `table_of` and `is_same_key`.
+    The functions emitted include `find_cached`, `cache_template`, `write_inline_cache`, `get_table` and `is_same_key`.
     """
-    _emit_get_table(FunctionBuilder(module, objects, "table_of", [("spec", POINTER), ("slot", I64)]))
+    _emit_get_table(FunctionBuilder(module, objects, "get_table", [("spec", POINTER), ("slot", I64)]))
     module.define_global("counted", "internal global i64 0")
     lookup_parameters = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("beside", POINTER)]
-    _emit_find_cached(FunctionBuilder(module, objects, "remembered_at", lookup_parameters))
+    _emit_find_cached(FunctionBuilder(module, objects, "find_cached", lookup_parameters))
     _emit_is_same_key(FunctionBuilder(module, objects, "is_same_key", [("key", POINTER), ("other", POINTER)], I1))
     template_parameters = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "beside", "made")]]
-    _emit_cache_template(FunctionBuilder(module, objects, "remember", template_parameters, I1))
-    _emit_write_inline_cache(FunctionBuilder(module, objects, "write_near", [template_parameters[0], *template_parameters[2:]], I1))
+    _emit_cache_template(FunctionBuilder(module, objects, "cache_template", template_parameters, I1))
+    _emit_write_inline_cache(FunctionBuilder(module, objects, "write_inline_cache", [template_parameters[0], *template_parameters[2:]], I1))
 
 
 def get_cache_table(f: FunctionBuilder, spec: Value, name: str) -> CacheTable:
-    """Return the cache table of the spec `spec` that is called `name`: "templates", "number_first_templates" or "call_templates"."""
+    """Return the cache table of the spec `spec` that is called `name`: "templates", "number_first_templates" or "call_templates". No code
+    is emitted.
+    """
     return CacheTable(spec, f.i64(f.objects.get_slot_offset(f"Spec._{name}")))
 
 
 def find_operation_entries(f: FunctionBuilder, cache_table: CacheTable, operation: Value) -> Value:
-    """Emit a lookup of the entries for an operation or method: a dictionary from the key of the further operands to the template.
+    """Emit a lookup of the entries for `operation`, an operation or a method's name, in the dictionary of `cache_table`. Return the
+    dictionary from the key of the further operands to the template, borrowed; null on a miss.
 
-    The reference is borrowed; it is null on a miss. The inline cache is not searched.
+    The inline cache is not searched.
     """
     table = _get_slot_address(f, cache_table).load(POINTER)
     return f.choose(f.is_null(table), lambda: [f.null()], lambda: [f.look_up(table, operation)])[0]
 
 
 def find_cached_template(f: FunctionBuilder, cache_table: CacheTable, operation: Value, other_key: Value) -> Value:
-    """Emit a lookup of the result template for an operation or method, in the inline cache and the table. Return the template, borrowed.
+    """Emit a lookup of the result template for `operation`, an operation or a method's name, in the inline cache and in `cache_table`.
+    Return the template, borrowed.
 
     The result is null on a miss, and Python's None for a call recorded as not replayable. `other_key` is the key of the second operand, or
     a tuple with the keys of all further operands.
     """
-    return f.call("remembered_at", POINTER, [*cache_table, operation, other_key])
+    return f.call("find_cached", POINTER, [*cache_table, operation, other_key])
 
 
 def _emit_find_cached(f: FunctionBuilder) -> None:
-    """Emit `remembered_at(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
+    """Emit `find_cached(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
 
-    `slot` is the byte offset of the table in `spec`, and `other_key` the key of the further operands. The inline cache is searched first.
-    The result is Python's None for a call recorded as not replayable.
+    `slot` is the byte offset of the table in `spec`, `operation` an operation or a method's name, and `other_key` the key of the further
+    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable.
     """
     spec, slot, operation, other_key = f.arguments
     may_be_near = _can_use_inline_cache(f, slot)
@@ -84,19 +88,21 @@ def _emit_find_cached(f: FunctionBuilder) -> None:
 
 
 def _can_use_inline_cache(f: FunctionBuilder, slot: Value) -> Value:
-    """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. The table `number_first_templates`, of
-    operations with a scalar first, does not.
+    """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. Return the result, an `i1`. The table
+    `number_first_templates`, of operations with a scalar first, does not.
     """
     return slot.differs(f.objects.get_slot_offset("Spec._number_first_templates"))
 
 
 def _is_same_key(f: FunctionBuilder, key: Value, other_key: Value) -> Value:
-    """Emit a test whether two keys are one object, or equal integers or tuples."""
+    """Emit a test whether two keys are one object, or equal integers or tuples. Return the result, an `i1`."""
     return f.or_else(key.equals(other_key), lambda: f.call("is_same_key", I1, [key, other_key]))
 
 
 def _emit_is_same_key(f: FunctionBuilder) -> None:
-    """Emit `is_same_key(key, other_key)`: return whether two distinct objects are equal keys: integers, or tuples. No Python code runs."""
+    """Emit `is_same_key(key, other_key)`: return whether two distinct objects are equal keys: both integers, or both tuples. No Python code
+    runs. The result is false for other types.
+    """
     key, other_key = f.arguments
     kind = f.type_of(key)
     f.require(f.type_of(other_key).equals(kind))
@@ -106,13 +112,13 @@ def _emit_is_same_key(f: FunctionBuilder) -> None:
 
 
 def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
-    """Emit the address of the slot, in the spec, that refers to a table."""
+    """Emit the address of the slot, in the spec, that refers to the dictionary of a cache table. Return the address."""
     return f.define(POINTER, f"getelementptr i8, ptr {table.spec.text}, i64 {table.slot.text}")
 
 
 def _emit_get_table(f: FunctionBuilder) -> None:
-    """Emit `table_of(spec, slot)`: return the table at byte `slot` of a spec, created if necessary, as a new reference; null if memory runs
-    out.
+    """Emit `get_table(spec, slot)`: return the dictionary at byte `slot` of a spec, created if necessary, as a new reference; null if
+    memory runs out.
     """
     slot_address = _get_slot_address(f, CacheTable(*f.arguments))
     f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
@@ -127,10 +133,11 @@ def _emit_get_table(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_template(f: FunctionBuilder) -> None:
-    """Emit `remember(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does.
+    """Emit `cache_template(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does. The
+    arguments before `template` are those of `find_cached`.
 
-    `slot` is the byte offset of the table in `spec`. The template goes into the inline cache if an entry is free and the template has no
-    key yet. The function returns true, or false if an error is set. Python code may run, which may clear all tables first.
+    The template goes into the inline cache if an entry is free and the template has no key yet. The function returns true, or false if an
+    error is set. Python code may run, which may clear all tables first.
     """
     spec, slot, operation, other_key, template = f.arguments
     count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
@@ -143,9 +150,9 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
     count.store(count.load(I64) + 1)
     is_new = lambda: f.is_object(f.get_slot(template, "ResultTemplate.operation"), "None")
     may_be_near = f.and_then(_can_use_inline_cache(f, slot), lambda: f.and_then(_has_free_entry(f, spec), is_new))
-    is_near = f.and_then(may_be_near, lambda: f.call("write_near", I1, [spec, operation, other_key, template]))
+    is_near = f.and_then(may_be_near, lambda: f.call("write_inline_cache", I1, [spec, operation, other_key, template]))
     f.return_if(is_near, lambda: f.constant(I1, True))
-    table = f.require_new(f.call("table_of", POINTER, [spec, slot]))
+    table = f.require_new(f.call("get_table", POINTER, [spec, slot]))
     f.emit_if(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append_to_list(f.load_object("tables"), table))
     known_entries = f.look_up(table, operation)
 
@@ -165,18 +172,21 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
 
 
 def _has_free_entry(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a test whether the inline cache of a spec has a free entry."""
+    """Emit a test whether the inline cache of a spec has a free entry. Return the result, an `i1`."""
     return _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0]) | _is_entry_free(f, spec, INLINE_CACHE_SLOTS[1])
 
 
 def _is_entry_free(f: FunctionBuilder, spec: Value, slot: str) -> Value:
-    """Emit a test whether an inline cache entry is free: never written (null), or cleared by Python code (None)."""
+    """Emit a test whether the inline cache entry in the slot `slot` of a spec is free: never written (null), or cleared by Python code
+    (None). Return the result, an `i1`.
+    """
     entry = f.get_slot(spec, f"Spec.{slot}")
     return f.is_null(entry) | f.is_object(entry, "None")
 
 
 def _emit_write_inline_cache(f: FunctionBuilder) -> None:
-    """Emit `write_near(spec, operation, other_key, template)`: write a result template into a free inline cache entry, with its key.
+    """Emit `write_inline_cache(spec, operation, other_key, template)`: write `template`, a result template, into a free inline cache entry
+    of `spec`, and the key (`operation`, `other_key`) into the template.
 
     The caller has checked that an entry is free and that the template has no key. The function returns true, or false if memory runs out.
     Clearing the result caches also clears this entry.
