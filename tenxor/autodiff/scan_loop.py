@@ -12,7 +12,7 @@ A derivative of the backward pass itself, and forward mode, run through the iter
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from .layout_adjoint import Cotangent, apply_adjoint, slice_cotangent
 from .node_view import SUM, DeferredTerm, NodeView
 from .reverse import Root, compute_at_boundary
 from .scan_backward import AccumulatedCotangent, BackwardProgram, ProductCotangent, trace_backward
-from .scan_body import EMPTY_BUFFER, NodeProgram, RingBuffer, ScanBody, ValueLocation, ensure_unshared, is_affine, run_repeated
+from .scan_body import EMPTY_BUFFER, NodeProgram, RepeatedGraph, RingBuffer, ScanBody, ValueLocation, ensure_unshared, is_affine
 from .scan_panels import PanelProgram
 from .tape import get_tape_node
 
@@ -59,48 +59,33 @@ def run_scan(body: ScanBody, carries: Sequence[NodeView], xs: Sequence[NodeView]
     initial_nodes = [x.to_node() for x in carries]
     realize(*[x.node for x in inputs], *initial_nodes)
     sources = [ensure_unshared(x.node) for x in inputs]
-    x_locations = [ValueLocation.of(k, x.layout) for k, x in enumerate(xs, len(carries))]
+    x_locations = [ValueLocation.of(k, x.dtype, x.layout) for k, x in enumerate(xs, len(carries))]
     iteration = _get_iteration(body, x_locations, [get_tape_node(node) is not None for node in sources] if tape_mode.get() else [])
     if iteration is None:
         return None
-    order, carry_count = np.arange(iteration_count), len(carries)
-    locations = iteration.locations | dict(enumerate(x_locations, carry_count))
-    placed: dict[Node, BufferWindow] = {}
-    for k in range(carry_count, len(inputs)):
-        placed[iteration.placeholders[k].node] = locations[k].to_window(sources[k], order)
-    for stand, node in zip(iteration.placeholders[len(inputs) :], iteration.panel_program.pack(sources), strict=True):
-        placed[stand.node] = BufferWindow(node.buffer, order[:1], node.recipe.nbytes)  # type: ignore[arg-type]
-    slots: list[RingBuffer] = []
-    for k, (number, initial_node) in enumerate(zip(iteration.next_carries, initial_nodes, strict=True)):
-        shape, dtype = iteration.result_types[k]
-        keeps_all = number in locations
-        ring = RingBuffer.of(shape, dtype, iteration_count, initial_node, keep_all=keeps_all)
-        slots.append(ring)
-        placed[iteration.placeholders[k].node], placed[iteration.node_of[number]] = (
-            ring.to_window(iteration_count, 0),
-            ring.to_window(iteration_count, 1),
-        )
-        if keeps_all:
-            sources.append(make_data_node(ring.buffer, (iteration_count + 1, *shape), dtype))
-    for number, shape, dtype in iteration.stacked:
-        sources.append(_allocate_stack(iteration_count, shape, dtype))
-        placed[iteration.node_of[number]] = locations[number].to_window(sources[-1], order)
-    sources += iteration.extra_sources
-    if not run_repeated(iteration.roots, placed, iteration_count):
+    loop = iteration.get_loop(x_locations, iteration_count)
+    rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, initial_nodes, strict=True)]
+    panels = iteration.panel_program.pack(sources)
+    stacks = [_allocate_stack(iteration_count, shape, dtype) for _, shape, dtype in iteration.stacked]
+    if not loop.graph.run([*rings, *[node.buffer for node in (*sources[len(carries) :], *panels, *stacks)]]):  # type: ignore[list-item]
         return None
+    for number, ring, (shape, dtype) in zip(iteration.next_carries, rings, iteration.result_types, strict=False):
+        if number in iteration.locations:
+            sources.append(make_data_node(ring, (iteration_count + 1, *shape), dtype))
+    sources += [*stacks, *iteration.extra_sources]
     ends = [
-        make_data_node(ring.copy_last(iteration_count), shape, dtype)
-        for ring, (shape, dtype) in zip(slots, iteration.result_types, strict=False)
+        make_data_node(form.copy_last(ring, iteration_count), shape, dtype)
+        for form, ring, (shape, dtype) in zip(loop.rings, rings, iteration.result_types, strict=False)
     ]
     results = [*ends, *[sources[k] for k in iteration.sequence_sources]]
     if iteration.backward is not None:
-        loop = RecordedLoop(iteration, [x.layout for x in inputs], locations, iteration_count)
-        results = record_function("scan", results, sources, loop.vjp)
+        recorded_loop = RecordedLoop(iteration, [x.layout for x in inputs], loop.locations, iteration_count)
+        results = record_function("scan", results, sources, recorded_loop.vjp)
     recorded_stacks = dict(zip(iteration.sequence_sources, results[len(ends) :], strict=True))
     return ScanResult(
         results[: len(ends)],
         [
-            NodeView(recorded_stacks[locations[number].source_index], locations[number].stack_iterations(iteration_count))
+            NodeView(recorded_stacks[loop.locations[number].source_index], loop.locations[number].stack_iterations(iteration_count))
             for number in iteration.ys
         ],
     )
@@ -180,7 +165,7 @@ class CompiledIteration:
     differentiable result, or None.
 
     `panel_program` and `backward_panels` are the forward and backward programs with repacked matrices. `backward_inputs` lists, for each
-    node in `backward.forward_nodes`, the value number (~k for extra source k) and the dtype.
+    node in `backward.forward_nodes`, the value number (~k for extra source k).
     """
 
     def __init__(
@@ -194,7 +179,7 @@ class CompiledIteration:
         carry_count, count = self.carry_count, len(program.input_types)
         self.panel_program = PanelProgram(program, range(carry_count + len(body.xs), count))
         self.placeholders = [NodeView(make_data_node(EMPTY_BUFFER, node.shape, node.dtype)) for node in body.carries]
-        self.placeholders += [location.make_iteration_view(node.dtype) for node, location in zip(body.xs, x_locations, strict=True)]
+        self.placeholders += [location.make_iteration_view() for location in x_locations]
         self.placeholders += [
             NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
             for shape, dtype in self.panel_program.program.input_types[carry_count + len(body.xs) :]
@@ -207,27 +192,29 @@ class CompiledIteration:
         self.roots = list(dict.fromkeys(self.node_of.values()))
         self.result_types = [(node.shape, node.dtype) for node in (*body.next_carries, *body.ys)]
         self.locations = {
-            k: ValueLocation(k, Layout.contiguous(program.input_types[k][0]), 0, 0) for k in range(carry_count + len(body.xs), count)
+            k: ValueLocation(k, dtype, Layout.contiguous(shape), 0, 0)
+            for k, (shape, dtype) in enumerate(program.input_types)
+            if k >= carry_count + len(body.xs)
         }
         index = count
         for carry, next_carry in zip(body.carries, body.next_carries, strict=True):
             if carry in reads or next_carry in reads or next_carry in body.ys:
-                plain = Layout.contiguous(next_carry.shape)
-                self.locations[number[carry]] = ValueLocation(index, plain, 0, next_carry.size)
-                self.locations[number[next_carry]] = ValueLocation(index, plain, next_carry.size, next_carry.size)
+                plain, size = Layout.contiguous(next_carry.shape), next_carry.size
+                self.locations[number[carry]] = ValueLocation(index, carry.dtype, plain, 0, size)
+                self.locations[number[next_carry]] = ValueLocation(index, carry.dtype, plain, size, size)
                 index += 1
         self.stacked: list[tuple[int, tuple[int, ...], DType]] = []
         for node in (*body.ys, *kept_nodes):
             if number[node] not in self.locations:
-                self.locations[number[node]] = ValueLocation(index, Layout.contiguous(node.shape), 0, node.size)
+                self.locations[number[node]] = ValueLocation(index, node.dtype, Layout.contiguous(node.shape), 0, node.size)
                 self.stacked.append((number[node], node.shape, node.dtype))
                 index += 1
         self.extra_sources = [node for node in reads if node not in body.xs and number.get(node) not in self.locations]
         realize(*self.extra_sources)
-        self.backward_inputs = [
-            (~self.extra_sources.index(node) if node in self.extra_sources else number[node], node.dtype) for node in reads
-        ]
-        self.locations |= {~k: ValueLocation(index + k, Layout.contiguous(node.shape), 0, 0) for k, node in enumerate(self.extra_sources)}
+        self.backward_inputs = [~self.extra_sources.index(node) if node in self.extra_sources else number[node] for node in reads]
+        self.locations |= {
+            ~k: ValueLocation(index + k, node.dtype, Layout.contiguous(node.shape), 0, 0) for k, node in enumerate(self.extra_sources)
+        }
         self.sequence_sources = list(dict.fromkeys([self.locations[k].source_index for k in self.ys]))
         stack_of = {self.locations[number[node]].source_index: node.dtype for node in body.ys}
         smooth = [is_smooth(dtype) for _, dtype in self.result_types[:carry_count]] + [
@@ -244,34 +231,154 @@ class CompiledIteration:
         if backward is not None:
             fixed_inputs = [
                 index
-                for index, (k, _) in enumerate(self.backward_inputs)
+                for index, k in enumerate(self.backward_inputs)
                 if not carry_count <= k < carry_count + len(body.xs) and not self.locations[k].step
             ]
             self.backward_panels = PanelProgram(backward.program, fixed_inputs)
+            self._all_locations = self.locations | dict(enumerate(x_locations, carry_count))
             backward.drop_nodes()
         program.value_numbers = {}
-        self._backward_cache: dict[object, tuple[list[NodeView], list[Node]]] = {}
+        self._loops: dict[object, Any] = {}
+        self._backward_nodes: dict[object, tuple[list[NodeView], list[Node]]] = {}
 
-    def get_backward_nodes(self, make_placeholders: Callable[[], list[NodeView]], key: object) -> tuple[list[NodeView], list[Node]]:
+    def get_loop(self, x_locations: Sequence[ValueLocation], iteration_count: int) -> ForwardLoop:
+        """Return the loop of `iteration_count` iterations over sequences with the locations `x_locations`, from the cache if possible."""
+        key = iteration_count, *[(location.start, location.step) for location in x_locations]
+        return _find_or_make(self._loops, key, lambda: ForwardLoop(self, x_locations, iteration_count))
+
+    def get_backward_loop(
+        self, locations: dict[int, ValueLocation], y_locations: Sequence[ValueLocation | None], iteration_count: int
+    ) -> BackwardLoop:
+        """Return the backward pass of a loop with the locations `locations`, from the cache if possible.
+
+        `y_locations` are the locations of the cotangents of the output sequences, None for a cotangent of 0.
+        """
+        x_locations = [locations[k] for k in range(self.carry_count, self.carry_count + self.x_count)]
+        key = iteration_count, tuple(y_locations), *[(location.start, location.step) for location in x_locations]
+        return _find_or_make(self._loops, key, lambda: BackwardLoop(self, locations, y_locations, iteration_count))
+
+    def get_backward_nodes(self, y_locations: Sequence[ValueLocation | None]) -> tuple[list[NodeView], list[Node]]:
         """Return the placeholders for the inputs of the backward pass, and the nodes of the pass by number in `backward_panels.program`:
         the nodes of the placeholders, then the computed nodes.
 
-        `key` identifies the layouts of the cotangents; a new key calls `make_placeholders` to create the placeholders.
+        `y_locations` are the locations of the cotangents of the output sequences, None for a cotangent of 0.
         """
-        cached = self._backward_cache.get(key)
-        if cached is None:
-            if len(self._backward_cache) >= MAX_CACHED_LAYOUTS:
-                self._backward_cache.clear()
-            placeholders = make_placeholders()
-            cached = self._backward_cache[key] = (
-                placeholders,
-                self.backward_panels.program.instantiate(placeholders, copy_before_write=True),
-            )
-        return cached
+
+        def make_nodes() -> tuple[list[NodeView], list[Node]]:
+            program, carry_count = self.backward_panels.program, self.carry_count
+            stand_in = lambda shape, dtype: NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
+            # The layout of sequence elements is part of the key of this iteration
+            placeholders = [self._all_locations[k].make_iteration_view() for k in self.backward_inputs]
+            placeholders += [stand_in(*result_type) for result_type in self.result_types[:carry_count]]
+            for location, result_type in zip(y_locations, self.result_types[carry_count:], strict=True):
+                placeholders.append(stand_in(*result_type) if location is None else location.make_iteration_view())
+            placeholders += [stand_in(*input_type) for input_type in program.input_types[len(placeholders) :]]
+            return placeholders, program.instantiate(placeholders, copy_before_write=True)
+
+        key = tuple([None if location is None else location.layout for location in y_locations])
+        return _find_or_make(self._backward_nodes, key, make_nodes)
 
 
 NO_LAYOUT = Layout.contiguous(())
-MAX_CACHED_LAYOUTS = 8  # cached layouts of cotangents
+MAX_CACHED_LOOPS = 16  # cached loops of an iteration, and cached layouts of cotangents
+T = TypeVar("T")
+
+
+def _find_or_make(table: dict[object, T], key: object, make: Callable[[], T]) -> T:
+    """Return the entry of `key` in `table`, a new result of `make()` if it is missing. A full table is emptied first."""
+    entry = table.get(key)
+    if entry is None:
+        if len(table) >= MAX_CACHED_LOOPS:
+            table.clear()
+        entry = table[key] = make()
+    return entry
+
+
+class ForwardLoop:
+    """A loop of `iteration_count` iterations of `iteration` over sequences with the locations `x_locations`, without their memory.
+
+    `graph` runs the loop; its buffers are the rings of the carried values, then those of the sequences, captured values, panels and stacks.
+    `rings` has the form of each ring, and `locations` the location of each value kept in memory.
+    """
+
+    def __init__(self, iteration: CompiledIteration, x_locations: Sequence[ValueLocation], iteration_count: int) -> None:
+        order, carry_count, input_count = np.arange(iteration_count), iteration.carry_count, len(iteration.program.input_types)
+        self.locations = iteration.locations | dict(enumerate(x_locations, carry_count))
+        self.rings = [
+            RingBuffer.of(shape, dtype, iteration_count, keep_all=number in self.locations)
+            for number, (shape, dtype) in zip(iteration.next_carries, iteration.result_types, strict=False)
+        ]
+        windows = [ring.to_window(k, iteration_count, 0) for k, ring in enumerate(self.rings)]
+        windows += [self.locations[k].to_window(k, order) for k in range(carry_count, input_count)]
+        windows += [BufferWindow(k, order[:1], x.node.recipe.nbytes) for k, x in enumerate(iteration.placeholders) if k >= input_count]
+        placed = {x.node: window for x, window in zip(iteration.placeholders, windows, strict=True)}
+        for k, (number, ring) in enumerate(zip(iteration.next_carries, self.rings, strict=True)):
+            placed[iteration.node_of[number]] = ring.to_window(k, iteration_count, 1)
+        for k, (number, _, _) in enumerate(iteration.stacked, len(windows)):
+            placed[iteration.node_of[number]] = self.locations[number].to_window(k, order)
+        self.graph = RepeatedGraph(iteration.roots, placed, len(windows) + len(iteration.stacked), iteration_count)
+
+
+class BackwardLoop:
+    """The backward pass of a loop of `turns` iterations of `iteration`, from the last to the first, without the memory of the loop.
+
+    `locations` are those of the loop (`ForwardLoop`), and `y_locations` those of the cotangents of the output sequences, None for 0.
+    `graph` runs the pass, if there is something to compute. Its buffers are those of the inputs, which are the values at `read_locations`,
+    rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels; then come the stacks. `rings` and
+    `sum_rings` have the forms of the rings, `sum_rings` by the number of the captured value. `stacked` lists number, shape and dtype of the
+    stacked values.
+    """
+
+    def __init__(
+        self,
+        iteration: CompiledIteration,
+        locations: dict[int, ValueLocation],
+        y_locations: Sequence[ValueLocation | None],
+        turns: int,
+    ) -> None:
+        back, panels, result_types = iteration.backward, iteration.backward_panels, iteration.result_types
+        assert back is not None
+        order = np.arange(turns)[::-1]
+        self.read_locations = [locations[k] for k in iteration.backward_inputs]
+        self.rings = [RingBuffer.of(shape, dtype, turns, keep_all=False) for shape, dtype in result_types[: iteration.carry_count]]
+        self.sum_rings = {
+            k: RingBuffer.of(*back.program.input_types[formula.sum_so_far], turns, keep_all=False)
+            for k, formula in back.captured_cotangents.items()
+            if isinstance(formula, AccumulatedCotangent)
+        }
+        placeholders, values = iteration.get_backward_nodes(y_locations)
+        windows = [location.to_window(k, order) for k, location in enumerate(self.read_locations)]
+        first_ring = len(windows)
+        for ring, number in zip(self.rings, back.carry_cotangents, strict=True):
+            window = ring.to_window(len(windows), turns, 0)
+            if number is None:  # only the last iteration receives a cotangent here
+                window = window._replace(starts=np.minimum(np.arange(turns), 1) * ring.nbytes)
+            windows.append(window)
+        for location in y_locations:
+            k = len(windows)
+            nbytes = placeholders[k].node.recipe.nbytes
+            windows.append(BufferWindow(k, order[-1:], nbytes) if location is None else location.to_window(k, order))
+        first_sum_ring = len(windows)
+        windows += [ring.to_window(k, turns, 0) for k, ring in enumerate(self.sum_rings.values(), len(windows))]
+        windows += [BufferWindow(k, order[-1:], x.node.recipe.nbytes) for k, x in enumerate(placeholders) if k >= len(windows)]
+        placed = {x.node: window for x, window in zip(placeholders, windows, strict=True)}
+        roots: list[Node] = []
+
+        def add_root(number: int, window: BufferWindow) -> None:
+            roots.append(values[panels.renumber(number)])
+            placed[roots[-1]] = window
+
+        for k, (ring, number) in enumerate(zip(self.rings, back.carry_cotangents, strict=True), first_ring):
+            if number is not None:
+                add_root(number, ring.to_window(k, turns, 1))
+        for k, (captured, ring) in enumerate(self.sum_rings.items(), first_sum_ring):
+            add_root(back.captured_cotangents[captured].next_sum, ring.to_window(k, turns, 1))  # type: ignore[union-attr]
+        self.stacked: list[tuple[int, tuple[int, ...], DType]] = []
+        for k, number in enumerate(dict.fromkeys([x for x in (*back.x_cotangents, *back.stacked_values) if x is not None]), len(windows)):
+            node = values[panels.renumber(number)]
+            self.stacked.append((number, node.shape, node.dtype))
+            add_root(number, ValueLocation(k, node.dtype, Layout.contiguous(node.shape), 0, node.size).to_window(k, order))
+        self.graph = RepeatedGraph(roots, placed, len(windows) + len(self.stacked), turns) if roots else None
 
 
 class RecordedLoop:
@@ -326,86 +433,41 @@ class RecordedLoop:
         output sequences; None stands for 0. A source without a pair has the cotangent 0 or is not on the tape.
         """
         turns, iteration = self.iteration_count, self.iteration
-        back, panels = iteration.backward, iteration.backward_panels
+        back, panels, result_types = iteration.backward, iteration.backward_panels, iteration.result_types
         assert back is not None
-        order = np.arange(turns)[::-1]
         flat = [None if g is None else g.to_node() for g in ends]
         ys = [g if g is None or is_affine(g.layout) else NodeView(g.to_node()).reshape(g.shape) for g in ys]
         realize(*[node for node in flat if node is not None], *[g.node for g in ys if g is not None])
-        read_locations = [self.locations[k] for k, _ in iteration.backward_inputs]
-        sums = {k: formula for k, formula in back.captured_cotangents.items() if isinstance(formula, AccumulatedCotangent)}
-        y_locations = [None if g is None else ValueLocation.of(0, g.layout) for g in ys]
-        result_types = iteration.result_types
-
-        def make_placeholders() -> list[NodeView]:
-            placeholders = [
-                location.make_iteration_view(dtype) for location, (_, dtype) in zip(read_locations, iteration.backward_inputs, strict=True)
-            ]
-            placeholders += [NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) for shape, dtype in result_types[: iteration.carry_count]]
-            for location, (shape, dtype) in zip(y_locations, result_types[iteration.carry_count :], strict=True):
-                placeholders.append(
-                    NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) if location is None else location.make_iteration_view(dtype)
-                )
-            return placeholders + [
-                NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) for shape, dtype in panels.program.input_types[len(placeholders) :]
-            ]
-
-        placeholders, values = iteration.get_backward_nodes(
-            make_placeholders, tuple([None if location is None else location.layout for location in y_locations])
-        )
-        slots: list[RingBuffer] = []
-        windows = [location.to_window(sources[location.source_index], order) for location in read_locations]
-        for (shape, dtype), initial_node, number in zip(result_types, flat, back.carry_cotangents, strict=False):
-            ring = RingBuffer.of(shape, dtype, turns, initial_node, keep_all=False)
-            slots.append(ring)
-            window = ring.to_window(turns, 0)
+        y_locations = [None if g is None else ValueLocation.of(0, g.dtype, g.layout) for g in ys]
+        loop = iteration.get_backward_loop(self.locations, y_locations, turns)
+        read_nodes = [sources[location.source_index] for location in loop.read_locations]
+        rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, flat, strict=True)]
+        for ring, form, number in zip(rings, loop.rings, back.carry_cotangents, strict=True):
             if number is None:  # only the last iteration receives a cotangent here
-                ring.buffer.array[ring.nbytes :] = 0
-                window = window._replace(starts=np.minimum(np.arange(turns), 1) * ring.nbytes)
-            windows.append(window)
-        for (shape, dtype), g, location in zip(result_types[iteration.carry_count :], ys, y_locations, strict=True):
-            if g is None or location is None:
-                zero = RingBuffer.of(shape, dtype, 0, None, keep_all=True)
-                windows.append(BufferWindow(zero.buffer, order[-1:], zero.nbytes))
-            else:
-                windows.append(location.to_window(g.node, order))
-        so_far = {
-            k: RingBuffer.of(*back.program.input_types[formula.sum_so_far], turns, None, keep_all=False) for k, formula in sums.items()
-        }
-        windows += [ring.to_window(turns, 0) for ring in so_far.values()]
-        for node in panels.pack([sources[location.source_index] for location in read_locations]):
-            windows.append(BufferWindow(node.buffer, order[-1:], node.recipe.nbytes))  # type: ignore[arg-type]
-        placed = {stand.node: window for stand, window in zip(placeholders, windows, strict=True)}
-        roots: list[Node] = []
-
-        def add_root(number: int, window: BufferWindow) -> None:
-            roots.append(values[panels.renumber(number)])
-            placed[roots[-1]] = window
-
-        for ring, number in zip(slots, back.carry_cotangents, strict=True):
-            if number is not None:
-                add_root(number, ring.to_window(turns, 1))
-        for k, ring in so_far.items():
-            add_root(sums[k].next_sum, ring.to_window(turns, 1))
-        stacks: dict[int, Node] = {}
-        for number in (*back.x_cotangents, *back.stacked_values):
-            if number is not None and number not in stacks:
-                shape, dtype = values[panels.renumber(number)].shape, values[panels.renumber(number)].dtype
-                stacks[number] = _allocate_stack(turns, shape, dtype)
-                add_root(number, ValueLocation(0, Layout.contiguous(shape), 0, prod(shape)).to_window(stacks[number], order))
-        if roots and not run_repeated(roots, placed, turns):
+                ring.array[form.nbytes :] = 0
+        y_buffers = [
+            RingBuffer.of(shape, dtype, 0, keep_all=True).allocate(None) if g is None else g.node.buffer
+            for (shape, dtype), g in zip(result_types[iteration.carry_count :], ys, strict=True)
+        ]
+        so_far = {k: ring.allocate(None) for k, ring in loop.sum_rings.items()}
+        stacks = {number: _allocate_stack(turns, shape, dtype) for number, shape, dtype in loop.stacked}
+        buffers: list[Any] = [node.buffer for node in read_nodes]
+        buffers += [*rings, *y_buffers, *so_far.values(), *[node.buffer for node in (*panels.pack(read_nodes), *stacks.values())]]
+        if loop.graph is not None and not loop.graph.run(buffers):
             return None
         results: list[tuple[int, Cotangent]] = []
-        for k, (ring, number) in enumerate(zip(slots, back.carry_cotangents, strict=True)):
+        for k, (form, ring, number) in enumerate(zip(loop.rings, rings, back.carry_cotangents, strict=True)):
             if number is not None:
-                results.append((k, self._source_cotangent(sources, k, NodeView(make_data_node(ring.copy_last(turns), *result_types[k])))))
+                last = make_data_node(form.copy_last(ring, turns), *result_types[k])
+                results.append((k, self._source_cotangent(sources, k, NodeView(last))))
         for k, number in enumerate(back.x_cotangents, iteration.carry_count):
             if number is not None:
                 results.append((k, self._source_cotangent(sources, k, NodeView(stacks[number]))))
         product_nodes: dict[ProductCotangent, Node] = {}
         for k, formula in back.captured_cotangents.items():
             if isinstance(formula, AccumulatedCotangent):
-                g = NodeView(make_data_node(so_far[k].copy_last(turns), *back.program.input_types[formula.sum_so_far]))
+                last_sum = loop.sum_rings[k].copy_last(so_far[k], turns)
+                g = NodeView(make_data_node(last_sum, *back.program.input_types[formula.sum_so_far]))
             else:
                 unplaced = formula._replace(layout=NO_LAYOUT)  # equal products are computed once
                 if unplaced not in product_nodes:
@@ -431,7 +493,7 @@ class RecordedLoop:
         """
         if number in stacks:
             return NodeView(stacks[number])
-        location = self.locations[self.iteration.backward_inputs[number][0]]
+        location = self.locations[self.iteration.backward_inputs[number]]
         return NodeView(sources[location.source_index], location.stack_iterations(self.iteration_count))
 
     def _pull_unrolled(

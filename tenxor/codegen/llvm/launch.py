@@ -13,7 +13,6 @@ import numpy as np
 
 from ..._utils.lazy import LazyModule
 from ...errors import NotCompiled
-from ...graph.node import Scalar
 from ...memory.buffer import Array, Buffer, allocate
 from ...target import Target
 from ..interface import (
@@ -24,6 +23,7 @@ from ..interface import (
     KernelFacts,
     Launch,
     LaunchValues,
+    RepeatedLaunches,
     ResumableLaunch,
     run_only_once,
 )
@@ -62,10 +62,7 @@ class LlvmBackend(HostBackend):
 
     @property
     def target(self) -> Target:
-        current = compiler()
-        if current.target.threads != num_threads():
-            current.target = current.target.with_threads(num_threads())
-        return current.target
+        return _get_target()
 
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
@@ -101,57 +98,103 @@ class LlvmBackend(HostBackend):
         assert isinstance(compiled, MachineCode)
         return _BoundKernel(compiled, arguments).launch
 
-    def repeat(
-        self,
-        launches: Sequence[tuple[Launch, int]],
-        windows: Sequence[BufferWindow | None],
-        scalars: list[Scalar],
-        offsets: list[int],
-        iterations: int,
-    ) -> None:
-        """Launch a sequence of kernels `iterations` times in machine code, without Python in between; see `Backend.repeat`.
-
-        If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
-        """
-        bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
-        cost, slice_cost = max(1, sum([x.cost for x in bound])), self.target.thread_limits.first_slice_work
-        if len(bound) < len(launches) or cost > slice_cost:  # the launches are shown, or an iteration is long
-            super().repeat(launches, windows, scalars, offsets, iterations)
-            return
-        threads, chunk_sizes = num_threads(), [x.choose_chunk_size() for x in bound]
-        page, code = self.target.page_bytes, compiler().load_launch_loop()
-        scratch_bytes = -(-max([x.scratch_bytes for x in bound], default=0) // page) * page
-        scratch = allocate(scratch_bytes * threads, "scan") if scratch_bytes else None
-        scratch_area = (0, 0) if scratch is None else (scratch.address, scratch_bytes)
-        for begin in range(0, iterations, MAX_PACKED_ITERATIONS):
-            count = min(iterations - begin, MAX_PACKED_ITERATIONS)
-            blocks = [
-                x.pack_iterations(k, windows, scalars, offsets, begin, count, scratch_area)
-                for x, (_, k) in zip(bound, launches, strict=True)
-            ]
-            alone_records, shared_records = _pack_records(bound, blocks, [0] * len(bound)), _pack_records(bound, blocks, chunk_sizes)
-            for iteration in range(0, count, slice_cost // cost):  # Python may handle signals after each part
-                end = min(iteration + slice_cost // cost, count)
-                with worker_pool.reserve_workers() if any(chunk_sizes) else nullcontext() as workers:
-                    # A signal handler may have raised the number of threads; then the scratch memory does not suffice.
-                    if workers is None or workers.worker_count >= threads:
-                        code(alone_records, len(bound), iteration, end, 0, 0, 0)
-                    else:
-                        code(shared_records, len(bound), iteration, end, *workers)
+    @property
+    def repeated_launches(self) -> type[RepeatedLaunches]:
+        return _LaunchLoop
 
     def listing(self, kernel: Kernel) -> str:
         return compiler().assembly(kernel)
 
 
-def _pack_records(bound: Sequence[_BoundKernel], blocks: Sequence[Array], chunk_sizes: Sequence[int]) -> bytes:
-    """Return the packed records of kernels for the machine code that runs them in turn (`launch_loop.py`).
+def _get_target() -> Target:
+    """Return this machine as kernels are compiled for it, with the current number of threads."""
+    current = compiler()
+    if current.target.threads != num_threads():
+        current.target = current.target.with_threads(num_threads())
+    return current.target
 
-    `blocks` holds the packed arguments of each kernel, a row for each iteration. `chunk_sizes` holds for each kernel how many iterations of
-    the loop a thread takes at once, or 0 for the calling thread alone.
+
+class _LaunchLoop(RepeatedLaunches):
+    """A sequence of kernels that machine code launches `iterations` times, without Python in between.
+
+    If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
     """
-    triples = zip(bound, blocks, chunk_sizes, strict=True)
-    rows = [(x.code.address, x.split_extent, block.ctypes.data, block.shape[1] * 8, chunk_size) for x, block, chunk_size in triples]
-    return struct.pack(f"={len(rows) * launch_loop.RECORD_WORDS}q", *[word for row in rows for word in row])
+
+    _only_part: _PackedArguments | None = None  # the arguments of all iterations, for the next run, unless they are many
+
+    def run(self, buffers: Sequence[Buffer]) -> None:
+        kernels = [x for launch, _ in self.launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
+        target = _get_target()
+        cost, slice_cost = max(1, sum([x.cost for x in kernels])), target.thread_limits.first_slice_work
+        if not kernels or len(kernels) < len(self.launches) or cost > slice_cost:  # the launches are shown, or an iteration is long
+            super().run(buffers)
+            return
+        threads, chunk_sizes = num_threads(), [x.choose_chunk_size() for x in kernels]
+        code, page = compiler().load_launch_loop(), target.page_bytes
+        scratch_bytes = -(-max([x.scratch_bytes for x in kernels], default=0) // page) * page
+        scratch = [allocate(scratch_bytes * threads, "scan")] if scratch_bytes else []
+        addresses = np.array([*[buffer.address for buffer in (*buffers, *scratch)], 0], np.int64)
+        for begin in range(0, self.iterations, MAX_PACKED_ITERATIONS):
+            count = min(self.iterations - begin, MAX_PACKED_ITERATIONS)
+            part = self._only_part
+            if part is None:
+                part = _PackedArguments(kernels, self, begin, count, len(buffers), scratch_bytes)
+                if count == self.iterations:
+                    self._only_part = part
+            words = part.relative_words + addresses[part.buffer_indices]
+            alone_records = part.pack_records(kernels, words, [0] * len(kernels))
+            shared_records = part.pack_records(kernels, words, chunk_sizes) if any(chunk_sizes) else alone_records
+            for iteration in range(0, count, slice_cost // cost):  # Python may handle signals after each part
+                end = min(iteration + slice_cost // cost, count)
+                with worker_pool.reserve_workers() if any(chunk_sizes) else nullcontext() as workers:
+                    # A signal handler may have raised the number of threads; then the scratch memory does not suffice.
+                    if workers is None or workers.worker_count >= threads:
+                        code(alone_records, len(kernels), iteration, end, 0, 0, 0)
+                    else:
+                        code(shared_records, len(kernels), iteration, end, *workers)
+
+
+class _PackedArguments:
+    """The packed arguments of `kernels` in `count` iterations from `begin` on, but for the addresses of the buffers.
+
+    A row of `relative_words` has the arguments of an iteration: those of each kernel, one after the other, as 64-bit words. A word that is
+    an address is relative to the buffer with its index in `buffer_indices`; a word that is none has the index -1. `buffer_count` is the
+    number of buffers, and so the index of the scratch memory, which has `scratch_bytes` bytes for each thread.
+    """
+
+    def __init__(
+        self, kernels: Sequence[_BoundKernel], loop: _LaunchLoop, begin: int, count: int, buffer_count: int, scratch_bytes: int
+    ) -> None:
+        parts: list[Array] = []
+        indices: list[int] = []
+        self.word_starts: list[int] = []  # the first word of each kernel
+        for kernel, (_, output_number) in zip(kernels, loop.launches, strict=True):
+            self.word_starts.append(len(indices))
+            block, memory_windows = kernel.pack_without_addresses(output_number, loop, scratch_bytes)
+            part = np.empty((count, len(block)), np.int64)
+            part[:] = block
+            kernel_indices = [-1] * len(block)
+            for column, window in enumerate(memory_windows):
+                part[:, column] += window.starts if len(window.starts) == 1 else window.starts[begin : begin + count]
+                kernel_indices[column] = window.buffer_index
+            if kernel.scratch_bytes:
+                kernel_indices[-2] = buffer_count
+            parts.append(part)
+            indices += kernel_indices
+        self.relative_words, self.buffer_indices = np.concatenate(parts, axis=1), np.array(indices)
+
+    def pack_records(self, kernels: Sequence[_BoundKernel], words: Array, chunk_sizes: Sequence[int]) -> bytes:
+        """Return the packed records of the kernels for the machine code that runs them in turn (`launch_loop.py`).
+
+        `words` are the arguments with addresses. `chunk_sizes` holds for each kernel how many iterations of the loop a thread takes at
+        once, or 0 for the calling thread alone.
+        """
+        address, row_bytes = words.ctypes.data, words.shape[1] * 8
+        rows = [
+            (x.code.address, x.split_extent, address + start * 8, row_bytes, chunk_size)
+            for x, start, chunk_size in zip(kernels, self.word_starts, chunk_sizes, strict=True)
+        ]
+        return struct.pack(f"={len(rows) * launch_loop.RECORD_WORDS}q", *[word for row in rows for word in row])
 
 
 class _BoundKernel:
@@ -254,45 +297,28 @@ class _BoundKernel:
             else worker_pool.compute_chunk_size(self.split_extent, grain, self.target.thread_limits)
         )
 
-    def pack_iterations(
-        self,
-        output_number: int,
-        windows: Sequence[BufferWindow | None],
-        scalars: list[Scalar],
-        offsets: list[int],
-        begin: int,
-        count: int,
-        scratch: tuple[int, int],
-    ) -> Array:
-        """Return the packed arguments of `count` iterations from `begin` on, a row of 64-bit words for each iteration.
+    def pack_without_addresses(self, output_number: int, loop: RepeatedLaunches, scratch_bytes: int) -> tuple[Array, list[BufferWindow]]:
+        """Return the packed arguments in an iteration of `loop`, as 64-bit words, and the memory that each of the first words addresses.
 
-        `output_number` is the index in `windows` of the result. `scratch` is the address of the scratch memory, and the bytes of a thread.
-        The other arguments are those of `Backend.repeat`.
+        These words are displacements from where the memory begins. `output_number` is the index in `loop.windows` of the result. Scratch
+        memory, of `scratch_bytes` bytes for each thread, has the address 0.
         """
         words: list[object] = []
-        moving: list[tuple[int, Array]] = []
+        memory_windows: list[BufferWindow] = []
         for k, offset_index, displacement, itemsize in [
             (output_number, self.out_offset_index, self.out_displacement, self.itemsize),
             *self.sources,
         ]:
-            memory = windows[k]
+            memory = loop.windows[k]
             assert memory is not None
-            address = memory.buffer.address + displacement + offsets[offset_index] * itemsize
-            if len(memory.starts) == 1:
-                words.append(address + int(memory.starts[0]))
-            else:
-                words.append(0)
-                moving.append((len(words) - 1, memory.starts[begin : begin + count] + address))
+            words.append(displacement + loop.offsets[offset_index] * itemsize)
+            memory_windows.append(memory)
         words.append(self.packed_tables)
-        words += [scalars[k].value.imag if imag else scalars[k].value.real for k, imag in self.scalars]
+        words += [loop.scalars[k].value.imag if imag else loop.scalars[k].value.real for k, imag in self.scalars]
         block = self.pack_arguments(*words, self.packed_sizes)
         if self.scratch_bytes:
-            block += struct.pack("=2q", *scratch)
-        rows = np.empty((count, len(block) // 8), np.int64)
-        rows[:] = np.frombuffer(block, np.int64)
-        for column, addresses in moving:
-            rows[:, column] = addresses
-        return rows
+            block += struct.pack("=2q", 0, scratch_bytes)
+        return np.frombuffer(block, np.int64), memory_windows
 
     def plan_sharing(self, threads: int) -> tuple[int, int, bool]:
         """Return how `threads` threads share the split loop: its time in additions, the grain of chunks, and whether one thread runs alone.

@@ -184,9 +184,10 @@ def can_evaluate_early(f: FunctionBuilder) -> Value:
 def _emit_new_user_tensor(f: FunctionBuilder) -> None:
     """Emit `given(node, spec, must_compute)`: return the tensor of a new node for the user, or null. The function consumes the references.
 
-    A node that depends on an argument of a traced function stays pending. With `must_compute`, other nodes are evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
-    has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`note_pending`),
-    and so are sums that the kernel of their reader may compute.
+    A node that depends on an argument of a traced function stays pending. With `must_compute`, any other node is evaluated now. A small
+    result that keeps much memory alive is evaluated early if it is a reduction or has at most one axis: its readers then add in the order
+    of a fused kernel. Further nodes with much memory are noted (`note_pending`), and so are sums that the kernel of their reader may
+    compute.
     """
     *references, must_compute = f.arguments
     f.return_if(is_valueless(f, f.get_slot(references[0], "Node.tape_node")), lambda: f.call("tensor", POINTER, references))
