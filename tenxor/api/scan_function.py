@@ -9,7 +9,7 @@ from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..autodiff.node_view import NodeView
-from ..autodiff.scan_body import ScanBody, is_affine, make_placeholder
+from ..autodiff.scan_body import TracedStep, is_affine, make_placeholder
 from ..autodiff.scan_loop import run_scan
 from ..autodiff.tape import clone_unshared
 from ..errors import ArgumentError, DTypeError, ShapeError, TraceError, describe_value
@@ -139,9 +139,6 @@ class _Loop(NamedTuple):
         if draws.has_seeded:
             return None
         nexts, results = ([NodeView(t.node, t.layout) for t in group] for group in (list_leaves(new), ys))
-        body = ScanBody.of(carries, [*elements, *draws.placeholders], nexts, results)
-        if body is None:
-            return None
         sequences = [t if is_affine(t.layout) else t.copy() for t in self.sequences]
         layouts = [t.layout.flip(0) if self.reverse else t.layout for t in sequences]
         numbers = draws.reserve_steps(self.step_count)
@@ -150,7 +147,8 @@ class _Loop(NamedTuple):
         xs = [NodeView(t.node, layout) for t, layout in zip(sequences, layouts, strict=True)] + [
             NodeView(t.node, t.layout) for t in numbers
         ]
-        loop_result = run_scan(body, [NodeView(t.node, t.layout) for t in begin], xs, self.step_count)
+        traced_step = TracedStep(carries, [*elements, *draws.placeholders], nexts, results)
+        loop_result = run_scan(traced_step, [NodeView(t.node, t.layout) for t in begin], xs, self.step_count)
         if loop_result is None:
             draws.release_reserved()
             return None

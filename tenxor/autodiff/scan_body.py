@@ -19,12 +19,14 @@ from ..dtypes import DType
 from ..graph.node import (
     PLACEHOLDER,
     REINTERPRET,
+    TRACED,
     TRACED_CONSTANT,
     ExternalOp,
     Node,
     Recipe,
     Scalar,
     disable_tape,
+    intern_recipe,
     is_externally_shared,
     is_write,
     make_data_node,
@@ -39,8 +41,7 @@ from ..runtime.repeated_plans import RepeatedPlan, is_repeatable
 from .formula_derivatives import is_smooth
 from .node_view import NodeView
 from .rule_table import has_custom_rule
-from .tape import get_tape_node
-from .tape_leaves import make_leaf
+from .tape import TapeNode, get_tape_node
 
 _POSITIVE = OPS["positive"]
 EMPTY_BUFFER = allocate(0)
@@ -50,8 +51,10 @@ def make_placeholder(shape: tuple[int, ...], dtype: DType) -> Node:
     """Return a placeholder of `shape` and `dtype` for a value that differs between iterations. It is a leaf of the tape if a tape is
     recorded and the dtype is differentiable.
     """
-    node = Node.of(PLACEHOLDER, shape, dtype)
-    return make_leaf(node)[0] if tape_mode.get() and is_smooth(dtype) else node
+    node = Node(intern_recipe(PLACEHOLDER, shape, dtype))
+    is_leaf = tape_mode.get() and is_smooth(dtype)
+    node.tape_node = TapeNode(node.recipe, is_traced=True) if is_leaf else TRACED
+    return node
 
 
 class TracedNodes(NamedTuple):
@@ -69,6 +72,17 @@ class TracedNodes(NamedTuple):
 NO_TRACED_NODES = TracedNodes([], [], {})
 
 
+class TracedStep(NamedTuple):
+    """The trace of one iteration: the placeholders `carries` and `xs` for carried values and sequence elements, and the views
+    `next_carries` and `ys` that the traced function returned.
+    """
+
+    carries: list[Node]
+    xs: list[Node]
+    next_carries: list[NodeView]
+    ys: list[NodeView]
+
+
 class ScanBody(NamedTuple):
     """One traced iteration. `carries` and `xs` are placeholders for the carried values and sequence elements. `next_carries` and `ys`
     are distinct nodes for the results, and `traced_nodes` holds the nodes between.
@@ -81,19 +95,18 @@ class ScanBody(NamedTuple):
     traced_nodes: TracedNodes
 
     @staticmethod
-    def of(carries: list[Node], xs: list[Node], next_carries: Sequence[NodeView], ys: Sequence[NodeView]) -> ScanBody | None:
-        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
+    def of(step: TracedStep) -> ScanBody | None:
+        """Return the traced iteration `step` from placeholders to results, or None if it cannot run as one plan per iteration.
 
-        `carries` and `xs` are placeholders for carried values and sequence elements, `next_carries` and `ys` the views returned by the
-        function. None means that a result reads a further placeholder, or that an operation runs outside kernels. None also stands for a
-        tape node with a handler (`GradHandler`), or with a rule of its own.
+        None means that a result reads a further placeholder, or that an operation runs outside kernels. None also stands for a tape node
+        with a handler (`GradHandler`), or with a rule of its own.
         """
-        inputs = {*carries, *xs}
+        inputs = {*step.carries, *step.xs}
         roots: list[Node] = []
-        for view in next_carries:
+        for view in step.next_carries:
             roots.append(make_output_node(view, {*inputs, *roots}))
         results = roots[:]
-        for view in ys:
+        for view in step.ys:
             node = view.to_node()
             results.append(node if node in results else make_output_node(view, inputs))
         traced_nodes = collect_between(results, inputs)
@@ -107,7 +120,7 @@ class ScanBody(NamedTuple):
             ]
         ):
             return None
-        return ScanBody(carries, xs, roots, results[len(roots) :], traced_nodes)
+        return ScanBody(step.carries, step.xs, roots, results[len(roots) :], traced_nodes)
 
     def to_program(self) -> NodeProgram:
         """Return a program that creates the nodes of the iteration from new inputs.
