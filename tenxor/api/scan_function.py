@@ -155,7 +155,8 @@ class _Loop(NamedTuple):
         last_state: list[Any] = [_tensor_of(node, t.shape) for node, t in zip(loop_result.carries, begin, strict=True)]
         stacked: list[Any] = []
         for x, t in zip(loop_result.ys, ys, strict=True):
-            layout = x.layout.reshape((self.step_count, *t.shape))
+            shape = self.step_count, *t.shape
+            layout = x.layout if x.layout.shape == shape else x.layout.reshape(shape)
             sequence = Tensor(Storage(x.node), layout.flip(0) if self.reverse else layout, x.node.dtype)
             stacked.append(self.move_iterations(sequence))
         return replace_leaves(self.state, last_state), replace_leaves(y, stacked)
@@ -180,7 +181,7 @@ class _Loop(NamedTuple):
 
     def move_iterations(self, t: Tensor) -> Tensor:
         """Return `t`, a stacked result, with the iterations moved from the first axis to the axis `self.axis`."""
-        return t.moveaxis(0, normalize_axis("scan", self.axis, t.ndim))
+        return t if self.axis == 0 else t.moveaxis(0, normalize_axis("scan", self.axis, t.ndim))
 
     def empty_results(self, y: Any) -> Any:
         """Return the stacked results of zero iterations, nested like `y`, the result of an iteration for shapes and dtypes."""
@@ -199,13 +200,15 @@ class _Loop(NamedTuple):
             raise ArgumentError(
                 f"scan: the step returned a state nested as {_describe_nesting(new)}; the first state is {_describe_nesting(self.state)}"
             )
-        for path, t, begin in zip(_leaf_paths(self.state), list_leaves(new), self.initial_leaves, strict=True):
+        for k, (t, begin) in enumerate(zip(list_leaves(new), self.initial_leaves, strict=True)):
             if t.shape != begin.shape:
+                path = list(_leaf_paths(self.state))[k]
                 raise ShapeError(
                     f"scan: {path} has shape {begin.shape}, and the step gave {t.shape} for it; a state keeps its shape:"
                     " begin with that shape, or give what grows as the second result"
                 )
             if t.dtype is not begin.dtype:
+                path = list(_leaf_paths(self.state))[k]
                 raise DTypeError(
                     f"scan: {path} has dtype {begin.dtype}, and the step gave {t.dtype} for it; a state keeps its dtype:"
                     f" begin with {t.dtype}, or give it with astype(tx.{begin.dtype})"

@@ -25,7 +25,7 @@ from .node_view import NodeView
 from .scan_backward import AccumulatedCotangent, BackwardProgram, trace_backward
 from .scan_body import EMPTY_BUFFER, NodeProgram, RepeatedGraph, RingBuffer, ScanBody, TracedStep, ValueLocation
 from .scan_panels import PanelProgram
-from .tape import get_tape_node
+from .tape import TapeNode, get_tape_node
 
 MAX_CACHED_LOOPS = 16  # cached loops of an iteration, and cached layouts of cotangents
 T = TypeVar("T")
@@ -33,18 +33,18 @@ T = TypeVar("T")
 _iteration_cache: BoundedCache[CompiledIteration] = register("iterations of scan", "a compiled iteration, by the body of the loop")(
     BoundedCache(1 << 7)
 )
-_trace_cache: BoundedCache[tuple[CompiledIteration, list[int]]] = register(
-    "traces of scan", "a compiled iteration and which nodes are its captured values, by the trace as the fast path encodes it"
+_loop_cache: BoundedCache[tuple[ForwardLoop, list[int]]] = register(
+    "loops of scan", "a loop and which nodes are its captured values, by the trace of an iteration as the fast path encodes it"
 )(BoundedCache(1 << 7))
 
 
-def find_iteration(
-    step: TracedStep, x_locations: Sequence[ValueLocation], inputs: Sequence[NodeView]
-) -> tuple[CompiledIteration, list[Node]] | None:
-    """Return the compiled form of the iteration `step` and the captured nodes; None if the loop cannot run as one plan per iteration.
+def find_loop(
+    step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeView], iteration_count: int
+) -> tuple[ForwardLoop, list[Node]] | None:
+    """Return the loop of `iteration_count` iterations of `step`, and the captured nodes; None if it cannot run as one plan per iteration.
 
-    `inputs` are the initial carried values and the sequences, and `x_locations` the locations of the sequence elements. An equal trace is
-    found by the fast path; any other one becomes a `ScanBody` first.
+    `carries` are the initial carried values, and `xs` the input sequences. A loop with an equal trace is found by the fast path; the trace
+    of any other one becomes a `ScanBody` first.
     """
     is_recording = tape_mode.get()
     reads: list[Any] = []
@@ -53,29 +53,31 @@ def find_iteration(
     if fast_path is not None and all([view.node.is_traced for view in results]):
         words = fast_path.tape_replay.encode_trace([view.node for view in results], [*step.carries, *step.xs], reads, True)
         if words is not None and not any([type(x) is Node and x.is_traced for x in reads]):
+            layouts = [view.layout for view in (*results, *xs)]
+            follows = [type(view.node.tape_node) is TapeNode for view in (*carries, *xs)] if is_recording else []
             key = (
-                words,
-                len(step.carries),
-                tuple([(view.layout.layout_key, view.layout.offset) for view in results]),
-                tuple([location.layout for location in x_locations]),
-                is_recording and tuple([get_tape_node(x.node) is not None for x in inputs]),
-                tuple([_describe_read(x) for x in reads]),
+                *(words, iteration_count, len(step.carries), is_recording, *follows),
+                *[layout.layout_key for layout in layouts],
+                *[layout.offset for layout in layouts],
+                *map(_describe_read, reads),
             )
-            found = _trace_cache.get(key)
+            found = _loop_cache.get(key)
             if found is not None:
                 return found[0], [reads[k] for k in found[1]]
     body = ScanBody.of(step)
     if body is None:
         return None
     captured = body.traced_nodes.captured
-    follows = [get_tape_node(node) is not None for node in (*[x.node for x in inputs], *captured)] if is_recording else []
+    follows = [get_tape_node(node) is not None for node in (*[x.node for x in (*carries, *xs)], *captured)] if is_recording else []
+    x_locations = [ValueLocation.of(k, x.dtype, x.layout) for k, x in enumerate(xs, len(carries))]
     iteration = _compile_iteration(body, x_locations, follows)
     if iteration is None:
         return None
+    loop = iteration.get_loop(x_locations, iteration_count)
     if key is not None and not iteration.extra_sources:
         index_of = {id(x): k for k, x in enumerate(reads)}
-        _trace_cache.put(key, (iteration, [index_of[id(node)] for node in captured]))
-    return iteration, captured
+        _loop_cache.put(key, (loop, [index_of[id(node)] for node in captured]))
+    return loop, captured
 
 
 def _describe_read(x: Node | Scalar) -> object:
@@ -281,6 +283,7 @@ class ForwardLoop:
     """
 
     def __init__(self, iteration: CompiledIteration, x_locations: Sequence[ValueLocation], iteration_count: int) -> None:
+        self.iteration, self.iteration_count = iteration, iteration_count
         order, carry_count, input_count = np.arange(iteration_count), iteration.carry_count, len(iteration.program.input_types)
         self.locations = iteration.locations | dict(enumerate(x_locations, carry_count))
         self.rings = [

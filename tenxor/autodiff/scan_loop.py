@@ -29,7 +29,7 @@ from .node_view import SUM, DeferredTerm, NodeView
 from .reverse import Root, compute_at_boundary
 from .scan_backward import AccumulatedCotangent, ProductCotangent
 from .scan_body import RingBuffer, TracedStep, ValueLocation, ensure_unshared, is_affine
-from .scan_iteration import CompiledIteration, find_iteration
+from .scan_iteration import ForwardLoop, find_loop
 from .tape import get_tape_node
 
 _MULTIPLY, _CAST = OPS["multiply"], OPS["cast"]
@@ -49,16 +49,15 @@ def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeVie
 
     `carries` are the initial carried values, and `xs` the input sequences, with the iterations along the first axis.
     """
-    x_locations = [ValueLocation.of(k, x.dtype, x.layout) for k, x in enumerate(xs, len(carries))]
-    found = find_iteration(step, x_locations, [*carries, *xs])
+    found = find_loop(step, carries, xs, iteration_count)
     if found is None:
         return None
-    iteration, captured = found
+    loop, captured = found
+    iteration = loop.iteration
     inputs = [*carries, *xs, *[NodeView(node) for node in captured]]
     initial_nodes = [x.to_node() for x in carries]
     realize(*[x.node for x in inputs], *initial_nodes)
     sources = [ensure_unshared(x.node) for x in inputs]
-    loop = iteration.get_loop(x_locations, iteration_count)
     rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, initial_nodes, strict=True)]
     panels = iteration.panel_program.pack(sources)
     stacks = [_allocate_stack(iteration_count, shape, dtype) for _, shape, dtype in iteration.stacked]
@@ -74,7 +73,7 @@ def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeVie
     ]
     results = [*ends, *[sources[k] for k in iteration.sequence_sources]]
     if iteration.backward is not None:
-        recorded_loop = RecordedLoop(iteration, [x.layout for x in inputs], loop.locations, iteration_count)
+        recorded_loop = RecordedLoop(loop, [x.layout for x in inputs])
         results = record_function("scan", results, sources, recorded_loop.vjp)
     recorded_stacks = dict(zip(iteration.sequence_sources, results[len(ends) :], strict=True))
     return ScanResult(
@@ -99,16 +98,12 @@ NO_LAYOUT = Layout.contiguous(())
 
 
 class RecordedLoop:
-    """A loop of `iteration_count` iterations of `iteration` that has run, as recorded on the tape.
-
-    `layouts` are the layouts of the inputs (initial carried values, sequences, captured values), with every iteration. `locations` maps
-    value numbers of the iteration to their locations in the sources of the tape node.
+    """A loop that has run, as recorded on the tape. `layouts` are the layouts of the inputs (initial carried values, sequences, captured
+    values), with every iteration.
     """
 
-    def __init__(
-        self, iteration: CompiledIteration, layouts: list[Layout], locations: dict[int, ValueLocation], iteration_count: int
-    ) -> None:
-        self.iteration, self.layouts, self.locations, self.iteration_count = iteration, layouts, locations, iteration_count
+    def __init__(self, loop: ForwardLoop, layouts: list[Layout]) -> None:
+        self.iteration, self.locations, self.iteration_count, self.layouts = loop.iteration, loop.locations, loop.iteration_count, layouts
 
     def vjp(self, tape_node: TapeNodeLike, gs: list[NodeView], wanted: Sequence[int]) -> Iterable[tuple[int, Cotangent]]:
         """Return pairs (k, cotangent of source k) for the sources `wanted` of the tape node `tape_node`, given `gs`, the cotangents of the

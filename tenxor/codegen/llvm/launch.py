@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._utils.lazy import LazyModule
 from ...errors import NotCompiled
+from ...graph.node import Scalar
 from ...memory.buffer import Array, Buffer, allocate
 from ...target import Target
 from ..interface import (
@@ -120,57 +121,67 @@ class _LaunchLoop(RepeatedLaunches):
     If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
     """
 
-    _only_part: _PackedArguments | None = None  # the arguments of all iterations, for the next run, unless they are many
+    def __init__(
+        self,
+        launches: Sequence[tuple[Launch, int]],
+        windows: Sequence[BufferWindow | None],
+        scalars: list[Scalar],
+        offsets: list[int],
+        iterations: int,
+    ) -> None:
+        super().__init__(launches, windows, scalars, offsets, iterations)
+        self.kernels = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
+        self._cost = max(1, sum([x.cost for x in self.kernels]))
+        page = _get_target().page_bytes
+        self.scratch_bytes = -(-max([x.scratch_bytes for x in self.kernels], default=0) // page) * page  # of each thread
+        # The arguments of all iterations, for the next run, unless they are many. They are missing during a run, as a signal handler may
+        # run the loop, too.
+        self._arguments: _PackedArguments | None = None
 
     def run(self, buffers: Sequence[Buffer]) -> None:
-        kernels = [x for launch, _ in self.launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
-        target = _get_target()
-        cost, slice_cost = max(1, sum([x.cost for x in kernels])), target.thread_limits.first_slice_work
-        if not kernels or len(kernels) < len(self.launches) or cost > slice_cost:  # the launches are shown, or an iteration is long
+        kernels, slice_cost = self.kernels, _get_target().thread_limits.first_slice_work
+        if not kernels or len(kernels) < len(self.launches) or self._cost > slice_cost:  # the launches are shown, or an iteration is long
             super().run(buffers)
             return
-        threads, chunk_sizes = num_threads(), [x.choose_chunk_size() for x in kernels]
-        code, page = compiler().load_launch_loop(), target.page_bytes
-        scratch_bytes = -(-max([x.scratch_bytes for x in kernels], default=0) // page) * page
-        scratch = [allocate(scratch_bytes * threads, "scan")] if scratch_bytes else []
-        addresses = np.array([*[buffer.address for buffer in (*buffers, *scratch)], 0], np.int64)
+        threads = num_threads()
+        chunk_sizes = [] if threads == 1 else [x.choose_chunk_size() for x in kernels]
+        is_shared, code = any(chunk_sizes), compiler().load_launch_loop()
+        scratch = [allocate(self.scratch_bytes * threads, "scan")] if self.scratch_bytes else []
+        addresses = np.array([*[buffer.address for buffer in buffers], *[buffer.address for buffer in scratch], 0], np.int64)
         for begin in range(0, self.iterations, MAX_PACKED_ITERATIONS):
             count = min(self.iterations - begin, MAX_PACKED_ITERATIONS)
-            part = self._only_part
-            if part is None:
-                part = _PackedArguments(kernels, self, begin, count, len(buffers), scratch_bytes)
-                if count == self.iterations:
-                    self._only_part = part
-            words = part.relative_words + addresses[part.buffer_indices]
-            alone_records = part.pack_records(kernels, words, [0] * len(kernels))
-            shared_records = part.pack_records(kernels, words, chunk_sizes) if any(chunk_sizes) else alone_records
-            for iteration in range(0, count, slice_cost // cost):  # Python may handle signals after each part
-                end = min(iteration + slice_cost // cost, count)
-                with worker_pool.reserve_workers() if any(chunk_sizes) else nullcontext() as workers:
+            arguments, self._arguments = self._arguments, None
+            arguments = arguments or _PackedArguments(self, begin, count, len(buffers))
+            arguments.set_addresses(addresses)
+            alone_records = arguments.alone_records
+            shared_records = arguments.pack_records(chunk_sizes) if is_shared else alone_records
+            for iteration in range(0, count, slice_cost // self._cost):  # Python may handle signals after each part
+                end = min(iteration + slice_cost // self._cost, count)
+                with worker_pool.reserve_workers() if is_shared else nullcontext() as workers:
                     # A signal handler may have raised the number of threads; then the scratch memory does not suffice.
                     if workers is None or workers.worker_count >= threads:
                         code(alone_records, len(kernels), iteration, end, 0, 0, 0)
                     else:
                         code(shared_records, len(kernels), iteration, end, *workers)
+            if count == self.iterations:
+                self._arguments = arguments
 
 
 class _PackedArguments:
-    """The packed arguments of `kernels` in `count` iterations from `begin` on, but for the addresses of the buffers.
+    """The packed arguments of the kernels of `loop` in `count` iterations from `begin` on.
 
-    A row of `relative_words` has the arguments of an iteration: those of each kernel, one after the other, as 64-bit words. A word that is
-    an address is relative to the buffer with its index in `buffer_indices`; a word that is none has the index -1. `buffer_count` is the
-    number of buffers, and so the index of the scratch memory, which has `scratch_bytes` bytes for each thread.
+    A row has the arguments of an iteration: those of each kernel, one after the other, as 64-bit words. An address is relative to a buffer
+    until the addresses of the buffers are set. `buffer_count` is the number of buffers, and so the index of the scratch memory.
+    `alone_records` are the records of the kernels (`pack_records`) for the calling thread alone.
     """
 
-    def __init__(
-        self, kernels: Sequence[_BoundKernel], loop: _LaunchLoop, begin: int, count: int, buffer_count: int, scratch_bytes: int
-    ) -> None:
+    def __init__(self, loop: _LaunchLoop, begin: int, count: int, buffer_count: int) -> None:
         parts: list[Array] = []
-        indices: list[int] = []
-        self.word_starts: list[int] = []  # the first word of each kernel
-        for kernel, (_, output_number) in zip(kernels, loop.launches, strict=True):
-            self.word_starts.append(len(indices))
-            block, memory_windows = kernel.pack_without_addresses(output_number, loop, scratch_bytes)
+        buffer_indices: list[int] = []  # of each word that is an address; -1 for another word
+        self._kernels, self._word_starts = loop.kernels, list[int]()  # the first word of each kernel
+        for kernel, (_, output_number) in zip(loop.kernels, loop.launches, strict=True):
+            self._word_starts.append(len(buffer_indices))
+            block, memory_windows = kernel.pack_without_addresses(output_number, loop)
             part = np.empty((count, len(block)), np.int64)
             part[:] = block
             kernel_indices = [-1] * len(block)
@@ -180,19 +191,24 @@ class _PackedArguments:
             if kernel.scratch_bytes:
                 kernel_indices[-2] = buffer_count
             parts.append(part)
-            indices += kernel_indices
-        self.relative_words, self.buffer_indices = np.concatenate(parts, axis=1), np.array(indices)
+            buffer_indices += kernel_indices
+        self._relative_words, self._buffer_indices = np.concatenate(parts, axis=1), np.array(buffer_indices)
+        self._words = np.empty_like(self._relative_words)
+        self.alone_records = self.pack_records([0] * len(loop.kernels))
 
-    def pack_records(self, kernels: Sequence[_BoundKernel], words: Array, chunk_sizes: Sequence[int]) -> bytes:
+    def set_addresses(self, addresses: Array) -> None:
+        """Set the arguments for buffers with the addresses `addresses`, whose last item is 0, for words that are no address."""
+        np.add(self._relative_words, addresses[self._buffer_indices], out=self._words)
+
+    def pack_records(self, chunk_sizes: Sequence[int]) -> bytes:
         """Return the packed records of the kernels for the machine code that runs them in turn (`launch_loop.py`).
 
-        `words` are the arguments with addresses. `chunk_sizes` holds for each kernel how many iterations of the loop a thread takes at
-        once, or 0 for the calling thread alone.
+        `chunk_sizes` holds for each kernel how many iterations of the loop a thread takes at once, or 0 for the calling thread alone.
         """
-        address, row_bytes = words.ctypes.data, words.shape[1] * 8
+        address, row_bytes = self._words.ctypes.data, self._words.shape[1] * 8
         rows = [
             (x.code.address, x.split_extent, address + start * 8, row_bytes, chunk_size)
-            for x, start, chunk_size in zip(kernels, self.word_starts, chunk_sizes, strict=True)
+            for x, start, chunk_size in zip(self._kernels, self._word_starts, chunk_sizes, strict=True)
         ]
         return struct.pack(f"={len(rows) * launch_loop.RECORD_WORDS}q", *[word for row in rows for word in row])
 
@@ -297,11 +313,11 @@ class _BoundKernel:
             else worker_pool.compute_chunk_size(self.split_extent, grain, self.target.thread_limits)
         )
 
-    def pack_without_addresses(self, output_number: int, loop: RepeatedLaunches, scratch_bytes: int) -> tuple[Array, list[BufferWindow]]:
+    def pack_without_addresses(self, output_number: int, loop: _LaunchLoop) -> tuple[Array, list[BufferWindow]]:
         """Return the packed arguments in an iteration of `loop`, as 64-bit words, and the memory that each of the first words addresses.
 
         These words are displacements from where the memory begins. `output_number` is the index in `loop.windows` of the result. Scratch
-        memory, of `scratch_bytes` bytes for each thread, has the address 0.
+        memory has the address 0.
         """
         words: list[object] = []
         memory_windows: list[BufferWindow] = []
@@ -317,7 +333,7 @@ class _BoundKernel:
         words += [loop.scalars[k].value.imag if imag else loop.scalars[k].value.real for k, imag in self.scalars]
         block = self.pack_arguments(*words, self.packed_sizes)
         if self.scratch_bytes:
-            block += struct.pack("=2q", 0, scratch_bytes)
+            block += struct.pack("=2q", 0, loop.scratch_bytes)
         return np.frombuffer(block, np.int64), memory_windows
 
     def plan_sharing(self, threads: int) -> tuple[int, int, bool]:
