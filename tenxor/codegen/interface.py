@@ -301,7 +301,9 @@ class HostBackend(Backend):
 
     allocate = staticmethod(allocate)
 
-    repeated_launches = RepeatedLaunches
+    @property
+    def repeated_launches(self) -> type[RepeatedLaunches]:
+        return RepeatedLaunches
 
     def synchronise(self) -> None:
         """Do nothing: every launch is complete when it returns."""
