@@ -27,7 +27,7 @@ from .scan_body import EMPTY_BUFFER, NodeProgram, RepeatedGraph, RingBuffer, Sca
 from .scan_panels import PanelProgram
 from .tape import TapeNode, get_tape_node
 
-MAX_CACHED_LOOPS = 16  # cached loops of an iteration, and cached layouts of cotangents
+MAX_CACHED_LOOPS = 8  # cached loops of an iteration, and cached layouts of cotangents
 T = TypeVar("T")
 
 _iteration_cache: BoundedCache[CompiledIteration] = register("iterations of scan", "a compiled iteration, by the body of the loop")(
@@ -164,11 +164,10 @@ class CompiledIteration:
         kept_nodes = [] if backward is None else backward.residuals
         carry_count, count = self.carry_count, len(program.input_types)
         self.panel_program = PanelProgram(program, range(carry_count + len(body.xs), count))
-        self.placeholders = [NodeView(make_data_node(EMPTY_BUFFER, node.shape, node.dtype)) for node in body.carries]
+        self.placeholders = [_make_placeholder(node.shape, node.dtype) for node in body.carries]
         self.placeholders += [location.make_iteration_view() for location in x_locations]
         self.placeholders += [
-            NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
-            for shape, dtype in self.panel_program.program.input_types[carry_count + len(body.xs) :]
+            _make_placeholder(shape, dtype) for shape, dtype in self.panel_program.program.input_types[carry_count + len(body.xs) :]
         ]
         nodes = self.panel_program.program.instantiate(self.placeholders, copy_before_write=True)
         self.next_carries, self.ys = ([number[node] for node in group] for group in (body.next_carries, body.ys))
@@ -224,13 +223,14 @@ class CompiledIteration:
             self._all_locations = self.locations | dict(enumerate(x_locations, carry_count))
             backward.drop_nodes()
         program.value_numbers = {}
-        self._loops: dict[object, Any] = {}
+        self._forward_loops: dict[object, ForwardLoop] = {}
+        self._backward_loops: dict[object, BackwardLoop] = {}
         self._backward_nodes: dict[object, tuple[list[NodeView], list[Node]]] = {}
 
     def get_loop(self, x_locations: Sequence[ValueLocation], iteration_count: int) -> ForwardLoop:
         """Return the loop of `iteration_count` iterations over sequences with the locations `x_locations`, from the cache if possible."""
         key = iteration_count, *[(location.start, location.step) for location in x_locations]
-        return _find_or_make(self._loops, key, lambda: ForwardLoop(self, x_locations, iteration_count))
+        return _find_or_make(self._forward_loops, key, lambda: ForwardLoop(self, x_locations, iteration_count))
 
     def get_backward_loop(
         self, locations: dict[int, ValueLocation], y_locations: Sequence[ValueLocation | None], iteration_count: int
@@ -241,7 +241,7 @@ class CompiledIteration:
         """
         x_locations = [locations[k] for k in range(self.carry_count, self.carry_count + self.x_count)]
         key = iteration_count, tuple(y_locations), *[(location.start, location.step) for location in x_locations]
-        return _find_or_make(self._loops, key, lambda: BackwardLoop(self, locations, y_locations, iteration_count))
+        return _find_or_make(self._backward_loops, key, lambda: BackwardLoop(self, locations, y_locations, iteration_count))
 
     def get_backward_nodes(self, y_locations: Sequence[ValueLocation | None]) -> tuple[list[NodeView], list[Node]]:
         """Return the placeholders for the inputs of the backward pass, and the nodes of the pass by number in `backward_panels.program`:
@@ -252,17 +252,21 @@ class CompiledIteration:
 
         def make_nodes() -> tuple[list[NodeView], list[Node]]:
             program, carry_count = self.backward_panels.program, self.carry_count
-            stand_in = lambda shape, dtype: NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
             # The layout of sequence elements is part of the key of this iteration
             placeholders = [self._all_locations[k].make_iteration_view() for k in self.backward_inputs]
-            placeholders += [stand_in(*result_type) for result_type in self.result_types[:carry_count]]
+            placeholders += [_make_placeholder(*result_type) for result_type in self.result_types[:carry_count]]
             for location, result_type in zip(y_locations, self.result_types[carry_count:], strict=True):
-                placeholders.append(stand_in(*result_type) if location is None else location.make_iteration_view())
-            placeholders += [stand_in(*input_type) for input_type in program.input_types[len(placeholders) :]]
+                placeholders.append(_make_placeholder(*result_type) if location is None else location.make_iteration_view())
+            placeholders += [_make_placeholder(*input_type) for input_type in program.input_types[len(placeholders) :]]
             return placeholders, program.instantiate(placeholders, copy_before_write=True)
 
         key = tuple([None if location is None else location.layout for location in y_locations])
         return _find_or_make(self._backward_nodes, key, make_nodes)
+
+
+def _make_placeholder(shape: tuple[int, ...], dtype: DType) -> NodeView:
+    """Return a view that stands for a value of one iteration while the planner makes the plan. The node has no memory."""
+    return NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
 
 
 def _find_or_make(table: dict[object, T], key: object, make: Callable[[], T]) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,6 +13,7 @@ import tenxor as tx
 from tenxor.autodiff import scan_iteration
 from tenxor.codegen.llvm import launch
 from tenxor.fastpath import disabled
+from tenxor.graph.spec import memoized_call
 from tenxor.runtime import repeated_plans
 from tenxor.tensor.core import TensorBase
 
@@ -23,13 +24,13 @@ XS, H = RNG.normal(size=(7, 4, 3)), RNG.normal(size=(4, 3))
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def make_step(weight: Any, bias: Any, factor: float = 0.5, constant: float = 1.0) -> Step:
+def make_step(weight: Any, bias: Any, factor: float = 0.5, constant: float = 1.0, gate: int = 1) -> Step:
     """Return a step with products, views, elementwise operations, a reduction and a constant tensor."""
 
     def step(h: Any, x: Any) -> tuple[Any, Any]:
         i, f, g, o = (x @ weight.T + h @ weight.mT + bias).unflatten(-1, (4, -1)).unbind(1)
         h = tx.sigmoid(f) * h + tx.sigmoid(i) * tx.tanh(g) * factor + tx.full((3,), constant, dtype=h.dtype)
-        return h * tx.sigmoid(o), h - h.sum(axis=-1, keepdims=True)
+        return h * tx.sigmoid(o), (h - h.sum(axis=-1, keepdims=True), (i, f)[gate])
 
     return step
 
@@ -38,7 +39,7 @@ def loop_in_python(step: Step, h: Any, xs: Any, reverse: bool = False) -> tuple[
     ys: list[Any] = [None] * xs.shape[0]
     for t in reversed(range(xs.shape[0])) if reverse else range(xs.shape[0]):
         h, ys[t] = step(h, xs[t])
-    return h, tx.stack(ys)
+    return (h, tx.stack(ys)) if isinstance(ys[0], tx.Tensor) else (h, tuple(map(tx.stack, zip(*ys, strict=True))))
 
 
 def record_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[None]:
@@ -74,7 +75,8 @@ def test_a_step_traced_again_is_traced_and_found_without_python(mode: Any, monke
     with disabled():
         expected_last, expected_ys = loop_in_python(make_step(w, b), h, xs)
     np.testing.assert_allclose(last.detach().to_numpy(), expected_last.detach().to_numpy(), rtol=1e-12)
-    np.testing.assert_allclose(ys.detach().to_numpy(), expected_ys.detach().to_numpy(), rtol=1e-12)
+    for y, expected_y in zip(ys, expected_ys, strict=True):
+        np.testing.assert_allclose(y.detach().to_numpy(), expected_y.detach().to_numpy(), rtol=1e-12)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -84,8 +86,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "another number": {"factor": 0.25},
     "another constant": {"constant": 2.0},
     "fewer steps": {"xs": XS[:5]},
-    "later steps": {"xs": np.concatenate([XS, XS])[3:]},
-    "every second step": {"xs": np.repeat(XS, 2, axis=0)[::2]},
+    "later steps": {"xs": np.concatenate([XS, -XS]), "part": slice(3, 10)},
+    "every second step": {"xs": np.concatenate([XS, -XS]), "part": slice(None, None, 2)},
+    "another part as result": {"gate": 0},
     "single precision": {name: a.astype(np.float32) for name, a in (("weight", W), ("bias", B), ("xs", XS), ("h", H))},
     "backwards": {"reverse": True},
     "a sequence on the tape": {"follows": ("xs",)},
@@ -95,9 +98,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def compute_variant(loop: Any, weight: Any = W, bias: Any = B, xs: Any = XS, h: Any = H, follows: tuple[str, ...] = (), **more: Any) -> Any:
-    """Return the results of a loop, and the gradients by the arguments in `follows`."""
+def compute_variant(
+    loop: Any, weight: Any = W, bias: Any = B, xs: Any = XS, h: Any = H, part: Any = slice(None), follows: Sequence[str] = (), **more: Any
+) -> list[tx.Tensor]:
+    """Return the results of a loop over `xs[part]`, and the gradients by the arguments in `follows`."""
     arguments = {name: tx.asarray(a) for name, a in (("weight", weight), ("bias", bias), ("xs", xs), ("h", h))}
+    arguments["xs"] = arguments["xs"][part]
     options = {"reverse": more.pop("reverse")} if "reverse" in more else {}
 
     def run(followed: dict[str, Any]) -> Any:
@@ -106,9 +112,14 @@ def compute_variant(loop: Any, weight: Any = W, bias: Any = B, xs: Any = XS, h: 
 
     last, ys = run({})
     if not follows:
-        return [last, ys]
-    gradients = tx.grad(lambda followed: sum([(t * t).sum() for t in run(followed)]))({name: arguments[name] for name in follows})
-    return [last, ys, *[gradients[name] for name in follows]]
+        return [last, *ys]
+
+    def loss(followed: dict[str, Any]) -> Any:
+        last, ys = run(followed)
+        return sum([(t * t).sum() for t in (last, *ys)])
+
+    gradients = tx.grad(loss)({name: arguments[name] for name in follows})
+    return [last, *ys, *[gradients[name] for name in follows]]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -121,29 +132,35 @@ def test_a_kept_loop_serves_no_other_loop(variant: str) -> None:
             np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-4 if a.dtype is tx.float32 else 1e-11, atol=1e-5)
 
 
-def test_calls_recorded_without_a_tape_keep_derivatives_of_traced_tensors() -> None:
-    """`einsum` and products are replayed calls; `detach` and `no_grad` inside make constants."""
+@memoized_call
+def multiply_by_constant(x: Any) -> Any:
+    """Return the square of `x`; its derivative is that of a product with a constant."""
+    return x * (x * 1.0).detach()
 
+
+@pytest.mark.parametrize("is_recorded_first", [False, True])
+def test_replayed_calls_of_traced_tensors_keep_constants(is_recorded_first: bool) -> None:
     def step(h: Any, x: Any) -> tuple[Any, Any]:
         with tx.no_grad():
             scale = (h @ h.mT).max() + 1.0
-        h = (h @ x.mT) @ x / scale + tx.einsum("ij,kj->ik", h, h) @ h.detach() + h * h.mean(axis=0, keepdims=True)
+        h = (h @ x.mT) @ x / scale + multiply_by_constant(h) + multiply_by_constant(x) + h * h.mean(axis=0, keepdims=True)
         return h, tx.softmax(h, axis=-1)
 
     def loss(loop: Any) -> Callable[[Any, Any], Any]:
         return lambda h, xs: sum([(t * t).sum() for t in loop(step, h, xs)])
 
     h, xs = tx.asarray(H / 4), tx.asarray(XS / 4)
+    by_element = tx.vmap(tx.grad(lambda x: (step(h, x)[0] ** 2).sum()))
+    if is_recorded_first:
+        tx.grad(loss(tx.scan))(h, xs), by_element(xs)
     for _ in range(3):
         with tx.no_grad():
             tx.scan(step, h, xs)
         tx.vmap(lambda x: step(h, x))(xs)
-    found = tx.grad(loss(tx.scan), argnums=(0, 1))(h, xs)
+    found = *tx.grad(loss(tx.scan), argnums=(0, 1))(h, xs), by_element(xs)
     with disabled():
-        expected = tx.grad(loss(loop_in_python), argnums=(0, 1))(h, xs)
-        batch = tx.vmap(tx.grad(lambda x: (step(h, x)[0] ** 2).sum()))(xs)
-    again = tx.vmap(tx.grad(lambda x: (step(h, x)[0] ** 2).sum()))(xs)
-    for a, b in zip((*found, again), (*expected, batch), strict=True):
+        expected = *tx.grad(loss(loop_in_python), argnums=(0, 1))(h, xs), by_element(xs)
+    for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-10)
 
 

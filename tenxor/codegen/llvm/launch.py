@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ...lowering.ir import Kernel
 
 ZERO_INT64 = Integer(0)
+MAX_KEPT_ARGUMENT_BYTES = 1 << 17  # bytes of packed arguments that a repeated plan keeps; longer loops pack them anew
 MAX_PACKED_ITERATIONS = 1 << 10  # iterations of a repeated plan whose arguments are packed at a time
 # Both are imported with the first long launch
 interruptible, worker_pool = LazyModule("tenxor._utils.interruptible"), LazyModule("tenxor.codegen.threads.worker_pool")
@@ -134,8 +135,8 @@ class _LaunchLoop(RepeatedLaunches):
         self._cost = max(1, sum([x.cost for x in self.kernels]))
         page = _get_target().page_bytes
         self.scratch_bytes = -(-max([x.scratch_bytes for x in self.kernels], default=0) // page) * page  # of each thread
-        # The arguments of all iterations, for the next run, unless they are many. They are missing during a run, as a signal handler may
-        # run the loop, too.
+        # The arguments of all iterations, kept for the next run unless they are large. They are missing during a run, as a signal handler
+        # may run the loop, too.
         self._arguments: _PackedArguments | None = None
 
     def run(self, buffers: Sequence[Buffer]) -> None:
@@ -163,7 +164,7 @@ class _LaunchLoop(RepeatedLaunches):
                         code(alone_records, len(kernels), iteration, end, 0, 0, 0)
                     else:
                         code(shared_records, len(kernels), iteration, end, *workers)
-            if count == self.iterations:
+            if arguments.nbytes <= MAX_KEPT_ARGUMENT_BYTES and count == self.iterations:
                 self._arguments = arguments
 
 
@@ -193,7 +194,7 @@ class _PackedArguments:
             parts.append(part)
             buffer_indices += kernel_indices
         self._relative_words, self._buffer_indices = np.concatenate(parts, axis=1), np.array(buffer_indices)
-        self._words = np.empty_like(self._relative_words)
+        self._words, self.nbytes = np.empty_like(self._relative_words), self._relative_words.nbytes
         self.alone_records = self.pack_records([0] * len(loop.kernels))
 
     def set_addresses(self, addresses: Array) -> None:
