@@ -12,7 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor.autodiff import scan_iteration
 from tenxor.codegen.llvm import launch
-from tenxor.fastpath import disabled
+from tenxor.fastpath import disabled, recorder
 from tenxor.graph.spec import memoized_call
 from tenxor.runtime import repeated_plans
 from tenxor.tensor.core import TensorBase
@@ -66,12 +66,13 @@ def test_a_step_traced_again_is_traced_and_found_without_python(mode: Any, monke
             calls = [
                 record_calls(patch, TensorBase, "_compute"),
                 record_calls(patch, TensorBase, "_compute_uncached"),
+                record_calls(patch, recorder, "_build_call_key"),
                 record_calls(patch, scan_iteration.ScanBody, "of"),
                 record_calls(patch, repeated_plans, "BufferWindow"),
                 record_calls(patch, launch, "_PackedArguments"),
             ]
             last, ys = run()
-    assert calls == [[], [], [], [], []]
+    assert calls == [[]] * 6
     with disabled():
         expected_last, expected_ys = loop_in_python(make_step(w, b), h, xs)
     np.testing.assert_allclose(last.detach().to_numpy(), expected_last.detach().to_numpy(), rtol=1e-12)
@@ -162,6 +163,18 @@ def test_replayed_calls_of_traced_tensors_keep_constants(is_recorded_first: bool
         expected = *tx.grad(loss(loop_in_python), argnums=(0, 1))(h, xs), by_element(xs)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-10)
+
+
+def test_a_function_traced_again_by_vmap_is_traced_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    w, xs = map(tx.asarray, (W.T, XS[0]))
+    run = lambda: tx.vmap(lambda x: tx.tanh(x @ w).sum() * 2.0 + x[1:])(xs)
+    for _ in range(3):
+        run()
+    with monkeypatch.context() as patch:
+        calls = [record_calls(patch, TensorBase, "_compute"), record_calls(patch, recorder, "_build_call_key")]
+        found = run()
+    assert calls == [[], []]
+    np.testing.assert_allclose(found.to_numpy(), np.tanh(XS[0] @ W.T).sum(axis=1)[:, None] * 2.0 + XS[0][:, 1:], rtol=1e-12)
 
 
 def test_traced_tensors_have_no_values_on_the_fast_path() -> None:
