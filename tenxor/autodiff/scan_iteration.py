@@ -61,9 +61,10 @@ def find_loop(
                 *[layout.offset for layout in layouts],
                 *map(_describe_read, reads),
             )
-            found = _loop_cache.get(key)
-            if found is not None:
-                return found[0], [reads[k] for k in found[1]]
+            entry = _loop_cache.get(key)
+            if entry is not None:
+                loop, captured_positions = entry
+                return loop, [reads[k] for k in captured_positions]
     body = ScanBody.of(step)
     if body is None:
         return None

@@ -49,15 +49,15 @@ def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeVie
 
     `carries` are the initial carried values, and `xs` the input sequences, with the iterations along the first axis.
     """
-    found = find_loop(step, carries, xs, iteration_count)
-    if found is None:
+    entry = find_loop(step, carries, xs, iteration_count)
+    if entry is None:
         return None
-    loop, captured = found
+    loop, captured = entry
     iteration = loop.iteration
-    inputs = [*carries, *xs, *[NodeView(node) for node in captured]]
+    inputs = [*[x.node for x in (*carries, *xs)], *captured]
     initial_nodes = [x.to_node() for x in carries]
-    realize(*[x.node for x in inputs], *initial_nodes)
-    sources = [ensure_unshared(x.node) for x in inputs]
+    realize(*inputs, *initial_nodes)
+    sources = list(map(ensure_unshared, inputs))
     rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, initial_nodes, strict=True)]
     panels = iteration.panel_program.pack(sources)
     stacks = [_allocate_stack(iteration_count, shape, dtype) for _, shape, dtype in iteration.stacked]
@@ -73,7 +73,8 @@ def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeVie
     ]
     results = [*ends, *[sources[k] for k in iteration.sequence_sources]]
     if iteration.backward is not None:
-        recorded_loop = RecordedLoop(loop, [x.layout for x in inputs])
+        layouts = [x.layout for x in (*carries, *xs, *map(NodeView, captured))]
+        recorded_loop = RecordedLoop(loop, layouts)
         results = record_function("scan", results, sources, recorded_loop.vjp)
     recorded_stacks = dict(zip(iteration.sequence_sources, results[len(ends) :], strict=True))
     return ScanResult(

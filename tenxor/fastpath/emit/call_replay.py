@@ -10,7 +10,7 @@ from functools import partial
 from ...codegen.llvm.builder import Module, Value
 from ...codegen.llvm.types import I1, I32, I64, POINTER, array
 from ..direct_call_programs import BINCOUNT
-from ..limits import MAX_TUPLE_DEPTH, RECORDED_BIT, TRACED_BIT
+from ..limits import MAX_TUPLE_DEPTH
 from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from .direct_calls import pack_results
 from .function_builder import FunctionBuilder
@@ -18,7 +18,7 @@ from .node_creation import load_shared_read_count
 from .pending_operations import has_plain_node, load_computed_slot, read_operand
 from .python_conversion import has_unrecorded_node, is_known_scalar, load_data_address
 from .spec_table import load_nbytes
-from .tape_nodes import MAX_SOURCES, is_tape_recorded, is_valueless
+from .tape_nodes import build_tape_mask
 from .template_cache import find_cached_template, find_operation_entries, get_cache_table
 
 MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the keywords
@@ -173,7 +173,7 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
     x, args, count, names, name = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
-    tape_mask = _build_tape_mask(f, x, args, argument_count)
+    tape_mask = build_tape_mask(f, x, args, argument_count)
     size = argument_count + f.select_value(no_names, f.i64(0), f.i64(1))
     key = f.require_new(f.call("PyTuple_New", POINTER, [size + f.select_value(tape_mask.equals(0), f.i64(0), f.i64(2))]))
 
@@ -254,37 +254,6 @@ def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, ar
         return [template]
 
     return f.choose(count.load(I64).equals(1), look_up_template, lambda: [f.null()])[0]
-
-
-def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
-    """Emit the bit mask of a call in its key, as `recorder._build_call_key` does: bit 0 for `x`, bit k + 1 for argument k of the
-    `argument_count` ones at `args`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more.
-    """
-    f.require(argument_count < MAX_SOURCES)
-    tape_mask, traced_bit = f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
-
-    def set_bit(argument: Value, bit: Value) -> None:
-        node = f.get_slot(f.get_slot(argument, "Tensor.storage"), "Storage.node")
-
-        def set_bits() -> None:
-            tape_mask.store(tape_mask.load(I64) | bit)
-            f.emit_if(is_valueless(f, f.get_slot(node, "Node.tape_node")), lambda: traced_bit.store(f.i64(TRACED_BIT)))
-
-        f.emit_if(f.and_then(~f.is_null(node), lambda: ~f.is_object(f.get_slot(node, "Node.tape_node"), "None")), set_bits)
-
-    def set_bit_if_tensor(k: Value) -> None:
-        argument = args.at(k, POINTER).load(POINTER)
-        f.emit_if(f.is_instance(argument, "Tensor"), lambda: set_bit(argument, f.i64(2) << k))
-
-    def complete_mask() -> list[Value]:
-        traced = traced_bit.load(I64)
-        is_recorded = is_tape_recorded(f)
-        recorded_bit = f.select_value(is_recorded & traced.differs(0), f.i64(RECORDED_BIT), f.i64(0))
-        return [f.select_value(is_recorded | traced.differs(0), tape_mask.load(I64) | traced | recorded_bit, f.i64(0))]
-
-    set_bit(x, f.i64(1))
-    f.for_range(argument_count, set_bit_if_tensor)
-    return f.choose(tape_mask.load(I64).equals(0), lambda: [f.i64(0)], complete_mask)[0]
 
 
 def _emit_replay_method(f: FunctionBuilder) -> None:
