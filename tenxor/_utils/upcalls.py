@@ -85,9 +85,10 @@ class TapeReplay(NamedTuple):
 
     `make_nodes(nodes, steps)` appends the nodes of replay steps (`autodiff/replay.py`) to `nodes`, as far as possible. `collect_tape(roots,
     oldest)` collects a slice of the tape (`autodiff/reverse.py`). `encode_signature` encodes the signature of a tape segment
-    (`autodiff/segment_signature.py`). `encode_batch` encodes how nodes were computed from the placeholders of a batch, and appends the
-    remaining inputs to the last argument (`autodiff/batching.py`). `collect_tape`, `encode_signature` and `encode_batch` return None to
-    decline.
+    (`autodiff/segment_signature.py`). `encode_trace(roots, placeholders, inputs, has_marks)` encodes how roots were computed from the
+    placeholders of a traced function (`autodiff/batching.py`, `autodiff/scan_loop.py`). It appends the remaining inputs to `inputs`; with
+    `has_marks`, it tells nodes with a tape node, constants and other nodes apart. `collect_tape`, `encode_signature` and `encode_trace`
+    return None to decline.
 
     `find_replay_steps(signature, compute)` returns the replay steps of a new tape segment with the signature `signature`, if possible from
     a segment of different sizes (`fastpath/segment_templates.py`). `compute` is the argument of `SegmentSignature.replay_or_record`.
@@ -96,7 +97,7 @@ class TapeReplay(NamedTuple):
     make_nodes: Callable[[list[Any], Sequence[Any]], None]
     collect_tape: Callable[[list[Node], int], tuple[list[Any], dict[Any, Node], bool] | None]
     encode_signature: Callable[[Sequence[Any], Any, Any, dict[Any, Node], list[Any]], tuple[bytes, list[Any], list[Any]] | None]
-    encode_batch: Callable[[Sequence[Node], list[Node], list[Any]], bytes | None]
+    encode_trace: Callable[[list[Node], list[Node], list[Any], bool], bytes | None]
     find_replay_steps: Callable[[Any, Callable[..., Any]], Any]
 
 

@@ -9,7 +9,7 @@ from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..autodiff.node_view import NodeView
-from ..autodiff.scan_body import ScanBody, is_affine, make_placeholder
+from ..autodiff.scan_body import TracedStep, is_affine, make_placeholder
 from ..autodiff.scan_loop import run_scan
 from ..autodiff.tape import clone_unshared
 from ..errors import ArgumentError, DTypeError, ShapeError, TraceError, describe_value
@@ -139,9 +139,6 @@ class _Loop(NamedTuple):
         if draws.has_seeded:
             return None
         nexts, results = ([NodeView(t.node, t.layout) for t in group] for group in (list_leaves(new), ys))
-        body = ScanBody.of(carries, [*elements, *draws.placeholders], nexts, results)
-        if body is None:
-            return None
         sequences = [t if is_affine(t.layout) else t.copy() for t in self.sequences]
         layouts = [t.layout.flip(0) if self.reverse else t.layout for t in sequences]
         numbers = draws.reserve_steps(self.step_count)
@@ -150,14 +147,16 @@ class _Loop(NamedTuple):
         xs = [NodeView(t.node, layout) for t, layout in zip(sequences, layouts, strict=True)] + [
             NodeView(t.node, t.layout) for t in numbers
         ]
-        loop_result = run_scan(body, [NodeView(t.node, t.layout) for t in begin], xs, self.step_count)
+        traced_step = TracedStep(carries, [*elements, *draws.placeholders], nexts, results)
+        loop_result = run_scan(traced_step, [NodeView(t.node, t.layout) for t in begin], xs, self.step_count)
         if loop_result is None:
             draws.release_reserved()
             return None
         last_state: list[Any] = [_tensor_of(node, t.shape) for node, t in zip(loop_result.carries, begin, strict=True)]
         stacked: list[Any] = []
         for x, t in zip(loop_result.ys, ys, strict=True):
-            layout = x.layout.reshape((self.step_count, *t.shape))
+            shape = self.step_count, *t.shape
+            layout = x.layout if x.layout.shape == shape else x.layout.reshape(shape)
             sequence = Tensor(Storage(x.node), layout.flip(0) if self.reverse else layout, x.node.dtype)
             stacked.append(self.move_iterations(sequence))
         return replace_leaves(self.state, last_state), replace_leaves(y, stacked)
@@ -182,7 +181,7 @@ class _Loop(NamedTuple):
 
     def move_iterations(self, t: Tensor) -> Tensor:
         """Return `t`, a stacked result, with the iterations moved from the first axis to the axis `self.axis`."""
-        return t.moveaxis(0, normalize_axis("scan", self.axis, t.ndim))
+        return t if self.axis == 0 else t.moveaxis(0, normalize_axis("scan", self.axis, t.ndim))
 
     def empty_results(self, y: Any) -> Any:
         """Return the stacked results of zero iterations, nested like `y`, the result of an iteration for shapes and dtypes."""
@@ -201,13 +200,15 @@ class _Loop(NamedTuple):
             raise ArgumentError(
                 f"scan: the step returned a state nested as {_describe_nesting(new)}; the first state is {_describe_nesting(self.state)}"
             )
-        for path, t, begin in zip(_leaf_paths(self.state), list_leaves(new), self.initial_leaves, strict=True):
+        for k, (t, begin) in enumerate(zip(list_leaves(new), self.initial_leaves, strict=True)):
             if t.shape != begin.shape:
+                path = list(_leaf_paths(self.state))[k]
                 raise ShapeError(
                     f"scan: {path} has shape {begin.shape}, and the step gave {t.shape} for it; a state keeps its shape:"
                     " begin with that shape, or give what grows as the second result"
                 )
             if t.dtype is not begin.dtype:
+                path = list(_leaf_paths(self.state))[k]
                 raise DTypeError(
                     f"scan: {path} has dtype {begin.dtype}, and the step gave {t.dtype} for it; a state keeps its dtype:"
                     f" begin with {t.dtype}, or give it with astype(tx.{begin.dtype})"

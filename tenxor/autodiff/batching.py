@@ -50,7 +50,7 @@ def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: i
     fast_path = upcalls.installed
     if fast_path is not None:
         extra_inputs: list[Node | Scalar] = []
-        words = None if upcalls.node_observer else fast_path.tape_replay.encode_batch(list(roots), list(batches), extra_inputs)
+        words = None if upcalls.node_observer else fast_path.tape_replay.encode_trace(list(roots), list(batches), extra_inputs, False)
         if words is not None:
             make = lambda placeholders: _BatchSignature(_order_nodes(roots, batches)[0], roots, batches, size, batch_last).compute(
                 placeholders

@@ -19,12 +19,14 @@ from ..dtypes import DType
 from ..graph.node import (
     PLACEHOLDER,
     REINTERPRET,
+    TRACED,
     TRACED_CONSTANT,
     ExternalOp,
     Node,
     Recipe,
     Scalar,
     disable_tape,
+    intern_recipe,
     is_externally_shared,
     is_write,
     make_data_node,
@@ -35,12 +37,11 @@ from ..memory.buffer import Buffer, allocate
 from ..ops import OPS
 from ..runtime.graph_signature import capture_signature
 from ..runtime.realize import compute_lock, get_plan
-from ..runtime.repeated_plans import is_repeatable, repeat_plan
+from ..runtime.repeated_plans import RepeatedPlan, is_repeatable
 from .formula_derivatives import is_smooth
 from .node_view import NodeView
 from .rule_table import has_custom_rule
-from .tape import get_tape_node
-from .tape_leaves import make_leaf
+from .tape import TapeNode, get_tape_node
 
 _POSITIVE = OPS["positive"]
 EMPTY_BUFFER = allocate(0)
@@ -50,8 +51,10 @@ def make_placeholder(shape: tuple[int, ...], dtype: DType) -> Node:
     """Return a placeholder of `shape` and `dtype` for a value that differs between iterations. It is a leaf of the tape if a tape is
     recorded and the dtype is differentiable.
     """
-    node = Node.of(PLACEHOLDER, shape, dtype)
-    return make_leaf(node)[0] if tape_mode.get() and is_smooth(dtype) else node
+    node = Node(intern_recipe(PLACEHOLDER, shape, dtype))
+    is_leaf = tape_mode.get() and is_smooth(dtype)
+    node.tape_node = TapeNode(node.recipe, is_traced=True) if is_leaf else TRACED
+    return node
 
 
 class TracedNodes(NamedTuple):
@@ -69,6 +72,17 @@ class TracedNodes(NamedTuple):
 NO_TRACED_NODES = TracedNodes([], [], {})
 
 
+class TracedStep(NamedTuple):
+    """The trace of one iteration: the placeholders `carries` and `xs` for carried values and sequence elements, and the views
+    `next_carries` and `ys` that the traced function returned.
+    """
+
+    carries: list[Node]
+    xs: list[Node]
+    next_carries: list[NodeView]
+    ys: list[NodeView]
+
+
 class ScanBody(NamedTuple):
     """One traced iteration. `carries` and `xs` are placeholders for the carried values and sequence elements. `next_carries` and `ys`
     are distinct nodes for the results, and `traced_nodes` holds the nodes between.
@@ -81,19 +95,18 @@ class ScanBody(NamedTuple):
     traced_nodes: TracedNodes
 
     @staticmethod
-    def of(carries: list[Node], xs: list[Node], next_carries: Sequence[NodeView], ys: Sequence[NodeView]) -> ScanBody | None:
-        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
+    def of(step: TracedStep) -> ScanBody | None:
+        """Return the traced iteration `step` from placeholders to results, or None if it cannot run as one plan per iteration.
 
-        `carries` and `xs` are placeholders for carried values and sequence elements, `next_carries` and `ys` the views returned by the
-        function. None means that a result reads a further placeholder, or that an operation runs outside kernels. None also stands for a
-        tape node with a handler (`GradHandler`), or with a rule of its own.
+        None means that a result reads a further placeholder, or that an operation runs outside kernels. None also stands for a tape node
+        with a handler (`GradHandler`), or with a rule of its own.
         """
-        inputs = {*carries, *xs}
+        inputs = {*step.carries, *step.xs}
         roots: list[Node] = []
-        for view in next_carries:
+        for view in step.next_carries:
             roots.append(make_output_node(view, {*inputs, *roots}))
         results = roots[:]
-        for view in ys:
+        for view in step.ys:
             node = view.to_node()
             results.append(node if node in results else make_output_node(view, inputs))
         traced_nodes = collect_between(results, inputs)
@@ -107,7 +120,7 @@ class ScanBody(NamedTuple):
             ]
         ):
             return None
-        return ScanBody(carries, xs, roots, results[len(roots) :], traced_nodes)
+        return ScanBody(step.carries, step.xs, roots, results[len(roots) :], traced_nodes)
 
     def to_program(self) -> NodeProgram:
         """Return a program that creates the nodes of the iteration from new inputs.
@@ -251,24 +264,25 @@ def is_affine(layout: Layout) -> bool:
 
 
 class ValueLocation(NamedTuple):
-    """The location of a value in iteration `t` of a loop: in source `source_index` of the loop (`CompiledIteration`), viewed through
-    `layout`, moved by `start + t * step` elements.
+    """The location of a value of `dtype` in iteration `t` of a loop: in source `source_index` of the loop (`CompiledIteration`), viewed
+    through `layout`, moved by `start + t * step` elements.
     """
 
     source_index: int
+    dtype: DType
     layout: Layout
     start: int
     step: int
 
     @staticmethod
-    def of(source_index: int, layout: Layout) -> ValueLocation:
+    def of(source_index: int, dtype: DType, layout: Layout) -> ValueLocation:
         """Return the location of the elements of a sequence, stored in source `source_index` of the loop. `layout` is the layout of the
         whole sequence, with the iterations along the first axis.
         """
         step = layout.strides[0]
         element_layout = Layout(layout.shape[1:], layout.strides[1:], layout.offset)
         low = (element_layout.range() or (element_layout.offset, 0))[0]
-        return ValueLocation(source_index, element_layout.at(element_layout.offset - low), low, step)
+        return ValueLocation(source_index, dtype, element_layout.at(element_layout.offset - low), low, step)
 
     def view_at(self, node: Node, iteration: int) -> NodeView:
         """Return the view of the value in iteration `iteration`; `node` is the source."""
@@ -279,74 +293,87 @@ class ValueLocation(NamedTuple):
         layout = self.layout
         return Layout((iteration_count, *layout.shape), (self.step, *layout.strides), layout.offset + self.start)
 
-    def make_iteration_view(self, dtype: DType) -> NodeView:
+    def make_iteration_view(self) -> NodeView:
         """Return a view that stands for the value of one iteration while the planner makes the plan. The node has no memory.
 
-        The node, of `dtype`, is not the whole source: it begins where the iteration begins, and ends with the last element read. The view
+        The node is not the whole source: it begins where the iteration begins, and ends with the last element read. The view
         has the layout `layout`.
         """
         reach = self.layout.range()
         shape = self.layout.shape if is_identity_layout(self.layout) else (0 if reach is None else reach[1] + 1,)
-        return NodeView(make_data_node(EMPTY_BUFFER, shape, dtype), self.layout)
+        return NodeView(make_data_node(EMPTY_BUFFER, shape, self.dtype), self.layout)
 
-    def to_window(self, node: Node, order: np.ndarray) -> BufferWindow:
-        """Return the memory that each iteration reads or writes, in the buffer of the source `node`, which is in memory.
+    def to_window(self, buffer_index: int, order: np.ndarray) -> BufferWindow:
+        """Return the memory that each iteration reads or writes, in buffer `buffer_index`, that of the source.
 
         `order` lists the iterations `t` in the order of execution.
         """
-        assert node.buffer is not None
-        reach, itemsize = self.layout.range(), node.dtype.itemsize
+        reach, itemsize = self.layout.range(), self.dtype.itemsize
         starts = order * (self.step * itemsize) + self.start * itemsize if self.step else np.full(1, self.start * itemsize)
-        return BufferWindow(node.buffer, starts, 0 if reach is None else (reach[1] + 1) * itemsize)
+        return BufferWindow(buffer_index, starts, 0 if reach is None else (reach[1] + 1) * itemsize)
 
 
 class RingBuffer(NamedTuple):
-    """A ring buffer for a carried value: `slot_count` slots of `nbytes` bytes in the memory `buffer`. The first slot holds the initial
-    value. Iteration `t` reads slot `t % slot_count` and writes the next slot, the first after the last.
+    """The form of a ring buffer for a carried value: `slot_count` slots of `nbytes` bytes. The first slot holds the initial value.
+
+    Iteration `t` reads slot `t % slot_count` and writes the next slot, the first after the last.
     """
 
-    buffer: Buffer
     slot_count: int
     nbytes: int
 
     @staticmethod
-    def of(shape: tuple[int, ...], dtype: DType, iteration_count: int, initial: Node | None, *, keep_all: bool) -> RingBuffer:
-        """Allocate slots for values of `shape` and `dtype`: `iteration_count + 1` if `keep_all`, to keep the values of every iteration,
-        else two.
-
-        The first slot is filled from the node `initial`, which must be in memory, or with 0 if `initial` is None.
+    def of(shape: tuple[int, ...], dtype: DType, iteration_count: int, *, keep_all: bool) -> RingBuffer:
+        """Return the form for values of `shape` and `dtype`: `iteration_count + 1` slots if `keep_all`, to keep the values of every
+        iteration, else two.
         """
-        count, nbytes = iteration_count + 1 if keep_all else 2, prod(shape) * dtype.itemsize
-        slots = RingBuffer(allocate(count * nbytes, "scan", (count, *shape), dtype), count, nbytes)
-        slots.buffer.array[:nbytes] = 0 if initial is None else initial.buffer.array[:nbytes]  # type: ignore[union-attr]
-        return slots
+        return RingBuffer(iteration_count + 1 if keep_all else 2, prod(shape) * dtype.itemsize)
 
-    def to_window(self, iteration_count: int, slot_shift: int) -> BufferWindow:
-        """Return the memory of the slot that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1)."""
-        return BufferWindow(self.buffer, (np.arange(iteration_count) + slot_shift) % self.slot_count * self.nbytes, self.nbytes)
+    def allocate(self, initial: Node | None) -> Buffer:
+        """Return new memory for the slots. The first slot is filled from the node `initial`, which must be in memory; None stands for 0."""
+        buffer = allocate(self.slot_count * self.nbytes, "scan")
+        buffer.array[: self.nbytes] = 0 if initial is None else initial.buffer.array[: self.nbytes]  # type: ignore[union-attr]
+        return buffer
 
-    def copy_last(self, iteration_count: int) -> Buffer:
-        """Return a copy of the slot that the last of `iteration_count` iterations wrote, in a new buffer."""
+    def to_window(self, buffer_index: int, iteration_count: int, slot_shift: int) -> BufferWindow:
+        """Return the memory of the slot that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1), in
+        buffer `buffer_index`.
+        """
+        return BufferWindow(buffer_index, (np.arange(iteration_count) + slot_shift) % self.slot_count * self.nbytes, self.nbytes)
+
+    def copy_last(self, buffer: Buffer, iteration_count: int) -> Buffer:
+        """Return a copy of the slot in `buffer` that the last of `iteration_count` iterations wrote, in a new buffer."""
         copy, start = allocate(self.nbytes, "scan"), iteration_count % self.slot_count * self.nbytes
-        copy.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
+        copy.array[: self.nbytes] = buffer.array[start : start + self.nbytes]
         return copy
 
 
-def run_repeated(roots: Sequence[Node], windows: Mapping[Node, BufferWindow], iteration_count: int) -> bool:
-    """Run the plan that computes `roots` `iteration_count` times, and return True. If the plan cannot be repeated, compute nothing and
-    return False.
+class RepeatedGraph:
+    """Pending nodes, `roots`, whose plan runs `iteration_count` times, on the memory of each run.
 
-    `windows` maps the roots, and each node in memory, to the memory that each iteration writes or reads for them.
+    `windows` maps the roots, and each node in memory, to the memory that each iteration writes or reads for them, in one of `buffer_count`
+    buffers.
     """
-    with compute_lock:
-        plan = None
-        while plan is None:
-            signature = capture_signature(list(roots))
-            plan = get_plan(signature)
-        if not is_repeatable(plan, signature, windows):
-            return False
-        repeat_plan(plan, signature, windows, iteration_count)
-        return True
+
+    def __init__(self, roots: Sequence[Node], windows: Mapping[Node, BufferWindow], buffer_count: int, iteration_count: int) -> None:
+        self.roots, self.windows, self.buffer_count, self.iteration_count = list(roots), windows, buffer_count, iteration_count
+        self._repeated_plan: RepeatedPlan | None = None
+
+    def run(self, buffers: Sequence[Buffer]) -> bool:
+        """Run all iterations on the memory `buffers`, and return True. If the plan cannot be repeated, compute nothing and return False."""
+        with compute_lock:
+            plan = None
+            while plan is None:
+                signature = capture_signature(self.roots)
+                plan = get_plan(signature)
+            repeated_plan = self._repeated_plan
+            if repeated_plan is None or repeated_plan.plan is not plan:  # a better plan may have been made meanwhile
+                if not is_repeatable(plan, signature, self.windows):
+                    return False
+                repeated_plan = RepeatedPlan(plan, signature, self.windows, self.buffer_count, self.iteration_count)
+                self._repeated_plan = repeated_plan
+            repeated_plan.run(buffers)
+            return True
 
 
 def ensure_unshared(node: Node) -> Node:

@@ -11,15 +11,10 @@ A derivative of the backward pass itself, and forward mode, run through the iter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from math import prod
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-import numpy as np
-
-from .._utils.bounded_cache import BoundedCache
-from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
-from ..codegen.interface import BufferWindow
 from ..dtypes import DType
 from ..graph.node import MAX_PENDING_NODES, Node, Scalar, make_data_node, tape_mode, use_tape_mode
 from ..layout import Layout
@@ -27,15 +22,14 @@ from ..memory.buffer import allocate
 from ..ops import OPS
 from ..runtime.realize import realize
 from .batching import prepend_batch_axis
-from .formula_derivatives import is_smooth
 from .function_op import record_function
 from .grad_rule import TapeNodeLike
 from .layout_adjoint import Cotangent, apply_adjoint, slice_cotangent
 from .node_view import SUM, DeferredTerm, NodeView
 from .reverse import Root, compute_at_boundary
-from .scan_backward import AccumulatedCotangent, BackwardProgram, ProductCotangent, trace_backward
-from .scan_body import EMPTY_BUFFER, NodeProgram, RingBuffer, ScanBody, ValueLocation, ensure_unshared, is_affine, run_repeated
-from .scan_panels import PanelProgram
+from .scan_backward import AccumulatedCotangent, ProductCotangent
+from .scan_body import RingBuffer, TracedStep, ValueLocation, ensure_unshared, is_affine
+from .scan_iteration import ForwardLoop, find_loop
 from .tape import get_tape_node
 
 _MULTIPLY, _CAST = OPS["multiply"], OPS["cast"]
@@ -50,57 +44,43 @@ class ScanResult(NamedTuple):
     ys: list[NodeView]
 
 
-def run_scan(body: ScanBody, carries: Sequence[NodeView], xs: Sequence[NodeView], iteration_count: int) -> ScanResult | None:
-    """Run `iteration_count` iterations of `body` and return their results; None if the loop cannot run as one plan per iteration.
+def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeView], iteration_count: int) -> ScanResult | None:
+    """Run `iteration_count` iterations of `step` and return their results; None if the loop cannot run as one plan per iteration.
 
     `carries` are the initial carried values, and `xs` the input sequences, with the iterations along the first axis.
     """
-    inputs = [*carries, *xs, *[NodeView(node) for node in body.traced_nodes.captured]]
+    entry = find_loop(step, carries, xs, iteration_count)
+    if entry is None:
+        return None
+    loop, captured = entry
+    iteration = loop.iteration
+    inputs = [*[x.node for x in (*carries, *xs)], *captured]
     initial_nodes = [x.to_node() for x in carries]
-    realize(*[x.node for x in inputs], *initial_nodes)
-    sources = [ensure_unshared(x.node) for x in inputs]
-    x_locations = [ValueLocation.of(k, x.layout) for k, x in enumerate(xs, len(carries))]
-    iteration = _get_iteration(body, x_locations, [get_tape_node(node) is not None for node in sources] if tape_mode.get() else [])
-    if iteration is None:
+    realize(*inputs, *initial_nodes)
+    sources = list(map(ensure_unshared, inputs))
+    rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, initial_nodes, strict=True)]
+    panels = iteration.panel_program.pack(sources)
+    stacks = [_allocate_stack(iteration_count, shape, dtype) for _, shape, dtype in iteration.stacked]
+    if not loop.graph.run([*rings, *[node.buffer for node in (*sources[len(carries) :], *panels, *stacks)]]):  # type: ignore[list-item]
         return None
-    order, carry_count = np.arange(iteration_count), len(carries)
-    locations = iteration.locations | dict(enumerate(x_locations, carry_count))
-    placed: dict[Node, BufferWindow] = {}
-    for k in range(carry_count, len(inputs)):
-        placed[iteration.placeholders[k].node] = locations[k].to_window(sources[k], order)
-    for stand, node in zip(iteration.placeholders[len(inputs) :], iteration.panel_program.pack(sources), strict=True):
-        placed[stand.node] = BufferWindow(node.buffer, order[:1], node.recipe.nbytes)  # type: ignore[arg-type]
-    slots: list[RingBuffer] = []
-    for k, (number, initial_node) in enumerate(zip(iteration.next_carries, initial_nodes, strict=True)):
-        shape, dtype = iteration.result_types[k]
-        keeps_all = number in locations
-        ring = RingBuffer.of(shape, dtype, iteration_count, initial_node, keep_all=keeps_all)
-        slots.append(ring)
-        placed[iteration.placeholders[k].node], placed[iteration.node_of[number]] = (
-            ring.to_window(iteration_count, 0),
-            ring.to_window(iteration_count, 1),
-        )
-        if keeps_all:
-            sources.append(make_data_node(ring.buffer, (iteration_count + 1, *shape), dtype))
-    for number, shape, dtype in iteration.stacked:
-        sources.append(_allocate_stack(iteration_count, shape, dtype))
-        placed[iteration.node_of[number]] = locations[number].to_window(sources[-1], order)
-    sources += iteration.extra_sources
-    if not run_repeated(iteration.roots, placed, iteration_count):
-        return None
+    for number, ring, (shape, dtype) in zip(iteration.next_carries, rings, iteration.result_types, strict=False):
+        if number in iteration.locations:
+            sources.append(make_data_node(ring, (iteration_count + 1, *shape), dtype))
+    sources += [*stacks, *iteration.extra_sources]
     ends = [
-        make_data_node(ring.copy_last(iteration_count), shape, dtype)
-        for ring, (shape, dtype) in zip(slots, iteration.result_types, strict=False)
+        make_data_node(form.copy_last(ring, iteration_count), shape, dtype)
+        for form, ring, (shape, dtype) in zip(loop.rings, rings, iteration.result_types, strict=False)
     ]
     results = [*ends, *[sources[k] for k in iteration.sequence_sources]]
     if iteration.backward is not None:
-        loop = RecordedLoop(iteration, [x.layout for x in inputs], locations, iteration_count)
-        results = record_function("scan", results, sources, loop.vjp)
+        layouts = [x.layout for x in (*carries, *xs, *map(NodeView, captured))]
+        recorded_loop = RecordedLoop(loop, layouts)
+        results = record_function("scan", results, sources, recorded_loop.vjp)
     recorded_stacks = dict(zip(iteration.sequence_sources, results[len(ends) :], strict=True))
     return ScanResult(
         results[: len(ends)],
         [
-            NodeView(recorded_stacks[locations[number].source_index], locations[number].stack_iterations(iteration_count))
+            NodeView(recorded_stacks[loop.locations[number].source_index], loop.locations[number].stack_iterations(iteration_count))
             for number in iteration.ys
         ],
     )
@@ -115,176 +95,16 @@ def _allocate_stack(iteration_count: int, shape: tuple[int, ...], dtype: DType) 
     return make_data_node(allocate(size * dtype.itemsize, "scan", stack_shape, dtype), stack_shape, dtype)
 
 
-_iteration_cache: BoundedCache[CompiledIteration] = register("iterations of scan", "a compiled iteration, by the body of the loop")(
-    BoundedCache(1 << 7)
-)
-
-
-def _get_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], follows: Sequence[bool]) -> CompiledIteration | None:
-    """Return the compiled form of the iteration `body`, from the cache if an equal iteration was compiled before.
-
-    `x_locations` are the locations of the sequence elements. `follows` has a flag for each input of the loop: whether it is on the tape. It
-    is empty if no tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
-    """
-    program = body.to_program()
-    number = program.value_numbers
-    results = [*body.next_carries, *body.ys]
-    key: list[object] = [
-        len(body.carries),
-        len(body.next_carries),
-        *[number[node] for node in results],
-        *[location.layout for location in x_locations],
-    ]
-    key += [*program.input_types, *follows]
-    for node, step in zip(body.traced_nodes.order, program.steps, strict=True):
-        key += [step.recipe, step.offsets, step.constant]
-        key += [s if type(s) is int else (repr(s.value), s.dtype) for s in step.sources]  # type: ignore[union-attr]
-        tape_node = get_tape_node(node) if any(follows) else None
-        key.append(None if tape_node is None else tape_node.recipe)
-    if any(follows):
-        key += [get_tape_node(node) is not None for node in (*body.carries, *body.xs, *body.traced_nodes.captured)]
-    iteration = _iteration_cache.get(tuple(key))
-    if iteration is None:
-        back = None
-        if any(follows):
-            carry_count = len(body.carries)
-            back = trace_backward(body, follows[carry_count : carry_count + len(body.xs)])
-            if back is None:
-                return None
-        iteration = CompiledIteration(body, program, x_locations, back)
-        if not iteration.extra_sources:
-            _iteration_cache.put(tuple(key), iteration)
-    return iteration
-
-
-class OutputSequence(NamedTuple):
-    """An output sequence: the value number `value_number` of its elements, and the index `result_index` of the differentiable result with
-    the sequence, or None if no cotangent is taken there.
-    """
-
-    value_number: int
-    result_index: int | None
-
-
-class CompiledIteration:
-    """An iteration ready to run, without the nodes of the trace. Values have the numbers of `program`. `result_types` lists shape and dtype
-    of the new carried values, then of the elements of the output sequences.
-
-    The sources of a loop are the initial carried values, the input sequences and the captured values. Next come values stacked over the
-    iterations: carried values needed again, and those in `stacked`. The last sources are `extra_sources`, computed from captured values by
-    the backward pass. `locations` maps value numbers to their locations in the sources, except for the input sequences.
-
-    The loop has `carry_count` carried values and `x_count` input sequences. `next_carries` and `ys` are the value numbers of the results.
-    `node_of` maps value numbers to the nodes of the plan, computed from `placeholders`; `roots` are the distinct nodes in `node_of`.
-    `sequence_sources` are the indices of the sources with output sequences. `carry_results` has for each carried value the index of the
-    differentiable result, or None.
-
-    `panel_program` and `backward_panels` are the forward and backward programs with repacked matrices. `backward_inputs` lists, for each
-    node in `backward.forward_nodes`, the value number (~k for extra source k) and the dtype.
-    """
-
-    def __init__(
-        self, body: ScanBody, program: NodeProgram, x_locations: Sequence[ValueLocation], backward: BackwardProgram | None
-    ) -> None:
-        self.program, self.backward = program, backward
-        self.carry_count, self.x_count = len(body.carries), len(body.xs)
-        number = program.value_numbers
-        reads = [] if backward is None else backward.forward_nodes
-        kept_nodes = [] if backward is None else backward.residuals
-        carry_count, count = self.carry_count, len(program.input_types)
-        self.panel_program = PanelProgram(program, range(carry_count + len(body.xs), count))
-        self.placeholders = [NodeView(make_data_node(EMPTY_BUFFER, node.shape, node.dtype)) for node in body.carries]
-        self.placeholders += [location.make_iteration_view(node.dtype) for node, location in zip(body.xs, x_locations, strict=True)]
-        self.placeholders += [
-            NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
-            for shape, dtype in self.panel_program.program.input_types[carry_count + len(body.xs) :]
-        ]
-        nodes = self.panel_program.program.instantiate(self.placeholders, copy_before_write=True)
-        self.next_carries, self.ys = ([number[node] for node in group] for group in (body.next_carries, body.ys))
-        self.node_of = {
-            number[node]: nodes[self.panel_program.renumber(number[node])] for node in (*body.next_carries, *body.ys, *kept_nodes)
-        }
-        self.roots = list(dict.fromkeys(self.node_of.values()))
-        self.result_types = [(node.shape, node.dtype) for node in (*body.next_carries, *body.ys)]
-        self.locations = {
-            k: ValueLocation(k, Layout.contiguous(program.input_types[k][0]), 0, 0) for k in range(carry_count + len(body.xs), count)
-        }
-        index = count
-        for carry, next_carry in zip(body.carries, body.next_carries, strict=True):
-            if carry in reads or next_carry in reads or next_carry in body.ys:
-                plain = Layout.contiguous(next_carry.shape)
-                self.locations[number[carry]] = ValueLocation(index, plain, 0, next_carry.size)
-                self.locations[number[next_carry]] = ValueLocation(index, plain, next_carry.size, next_carry.size)
-                index += 1
-        self.stacked: list[tuple[int, tuple[int, ...], DType]] = []
-        for node in (*body.ys, *kept_nodes):
-            if number[node] not in self.locations:
-                self.locations[number[node]] = ValueLocation(index, Layout.contiguous(node.shape), 0, node.size)
-                self.stacked.append((number[node], node.shape, node.dtype))
-                index += 1
-        self.extra_sources = [node for node in reads if node not in body.xs and number.get(node) not in self.locations]
-        realize(*self.extra_sources)
-        self.backward_inputs = [
-            (~self.extra_sources.index(node) if node in self.extra_sources else number[node], node.dtype) for node in reads
-        ]
-        self.locations |= {~k: ValueLocation(index + k, Layout.contiguous(node.shape), 0, 0) for k, node in enumerate(self.extra_sources)}
-        self.sequence_sources = list(dict.fromkeys([self.locations[k].source_index for k in self.ys]))
-        stack_of = {self.locations[number[node]].source_index: node.dtype for node in body.ys}
-        smooth = [is_smooth(dtype) for _, dtype in self.result_types[:carry_count]] + [
-            is_smooth(stack_of[k]) for k in self.sequence_sources
-        ]
-        smooth_index = [sum(smooth[:k]) if yes else None for k, yes in enumerate(smooth)]
-        self.carry_results = smooth_index[:carry_count]
-        self.output_sequences = [
-            OutputSequence(
-                k, None if k in self.ys[:index] else smooth_index[carry_count + self.sequence_sources.index(self.locations[k].source_index)]
-            )
-            for index, k in enumerate(self.ys)
-        ]
-        if backward is not None:
-            fixed_inputs = [
-                index
-                for index, (k, _) in enumerate(self.backward_inputs)
-                if not carry_count <= k < carry_count + len(body.xs) and not self.locations[k].step
-            ]
-            self.backward_panels = PanelProgram(backward.program, fixed_inputs)
-            backward.drop_nodes()
-        program.value_numbers = {}
-        self._backward_cache: dict[object, tuple[list[NodeView], list[Node]]] = {}
-
-    def get_backward_nodes(self, make_placeholders: Callable[[], list[NodeView]], key: object) -> tuple[list[NodeView], list[Node]]:
-        """Return the placeholders for the inputs of the backward pass, and the nodes of the pass by number in `backward_panels.program`:
-        the nodes of the placeholders, then the computed nodes.
-
-        `key` identifies the layouts of the cotangents; a new key calls `make_placeholders` to create the placeholders.
-        """
-        cached = self._backward_cache.get(key)
-        if cached is None:
-            if len(self._backward_cache) >= MAX_CACHED_LAYOUTS:
-                self._backward_cache.clear()
-            placeholders = make_placeholders()
-            cached = self._backward_cache[key] = (
-                placeholders,
-                self.backward_panels.program.instantiate(placeholders, copy_before_write=True),
-            )
-        return cached
-
-
 NO_LAYOUT = Layout.contiguous(())
-MAX_CACHED_LAYOUTS = 8  # cached layouts of cotangents
 
 
 class RecordedLoop:
-    """A loop of `iteration_count` iterations of `iteration` that has run, as recorded on the tape.
-
-    `layouts` are the layouts of the inputs (initial carried values, sequences, captured values), with every iteration. `locations` maps
-    value numbers of the iteration to their locations in the sources of the tape node.
+    """A loop that has run, as recorded on the tape. `layouts` are the layouts of the inputs (initial carried values, sequences, captured
+    values), with every iteration.
     """
 
-    def __init__(
-        self, iteration: CompiledIteration, layouts: list[Layout], locations: dict[int, ValueLocation], iteration_count: int
-    ) -> None:
-        self.iteration, self.layouts, self.locations, self.iteration_count = iteration, layouts, locations, iteration_count
+    def __init__(self, loop: ForwardLoop, layouts: list[Layout]) -> None:
+        self.iteration, self.locations, self.iteration_count, self.layouts = loop.iteration, loop.locations, loop.iteration_count, layouts
 
     def vjp(self, tape_node: TapeNodeLike, gs: list[NodeView], wanted: Sequence[int]) -> Iterable[tuple[int, Cotangent]]:
         """Return pairs (k, cotangent of source k) for the sources `wanted` of the tape node `tape_node`, given `gs`, the cotangents of the
@@ -326,86 +146,41 @@ class RecordedLoop:
         output sequences; None stands for 0. A source without a pair has the cotangent 0 or is not on the tape.
         """
         turns, iteration = self.iteration_count, self.iteration
-        back, panels = iteration.backward, iteration.backward_panels
+        back, panels, result_types = iteration.backward, iteration.backward_panels, iteration.result_types
         assert back is not None
-        order = np.arange(turns)[::-1]
         flat = [None if g is None else g.to_node() for g in ends]
         ys = [g if g is None or is_affine(g.layout) else NodeView(g.to_node()).reshape(g.shape) for g in ys]
         realize(*[node for node in flat if node is not None], *[g.node for g in ys if g is not None])
-        read_locations = [self.locations[k] for k, _ in iteration.backward_inputs]
-        sums = {k: formula for k, formula in back.captured_cotangents.items() if isinstance(formula, AccumulatedCotangent)}
-        y_locations = [None if g is None else ValueLocation.of(0, g.layout) for g in ys]
-        result_types = iteration.result_types
-
-        def make_placeholders() -> list[NodeView]:
-            placeholders = [
-                location.make_iteration_view(dtype) for location, (_, dtype) in zip(read_locations, iteration.backward_inputs, strict=True)
-            ]
-            placeholders += [NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) for shape, dtype in result_types[: iteration.carry_count]]
-            for location, (shape, dtype) in zip(y_locations, result_types[iteration.carry_count :], strict=True):
-                placeholders.append(
-                    NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) if location is None else location.make_iteration_view(dtype)
-                )
-            return placeholders + [
-                NodeView(make_data_node(EMPTY_BUFFER, shape, dtype)) for shape, dtype in panels.program.input_types[len(placeholders) :]
-            ]
-
-        placeholders, values = iteration.get_backward_nodes(
-            make_placeholders, tuple([None if location is None else location.layout for location in y_locations])
-        )
-        slots: list[RingBuffer] = []
-        windows = [location.to_window(sources[location.source_index], order) for location in read_locations]
-        for (shape, dtype), initial_node, number in zip(result_types, flat, back.carry_cotangents, strict=False):
-            ring = RingBuffer.of(shape, dtype, turns, initial_node, keep_all=False)
-            slots.append(ring)
-            window = ring.to_window(turns, 0)
+        y_locations = [None if g is None else ValueLocation.of(0, g.dtype, g.layout) for g in ys]
+        loop = iteration.get_backward_loop(self.locations, y_locations, turns)
+        read_nodes = [sources[location.source_index] for location in loop.read_locations]
+        rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, flat, strict=True)]
+        for ring, form, number in zip(rings, loop.rings, back.carry_cotangents, strict=True):
             if number is None:  # only the last iteration receives a cotangent here
-                ring.buffer.array[ring.nbytes :] = 0
-                window = window._replace(starts=np.minimum(np.arange(turns), 1) * ring.nbytes)
-            windows.append(window)
-        for (shape, dtype), g, location in zip(result_types[iteration.carry_count :], ys, y_locations, strict=True):
-            if g is None or location is None:
-                zero = RingBuffer.of(shape, dtype, 0, None, keep_all=True)
-                windows.append(BufferWindow(zero.buffer, order[-1:], zero.nbytes))
-            else:
-                windows.append(location.to_window(g.node, order))
-        so_far = {
-            k: RingBuffer.of(*back.program.input_types[formula.sum_so_far], turns, None, keep_all=False) for k, formula in sums.items()
-        }
-        windows += [ring.to_window(turns, 0) for ring in so_far.values()]
-        for node in panels.pack([sources[location.source_index] for location in read_locations]):
-            windows.append(BufferWindow(node.buffer, order[-1:], node.recipe.nbytes))  # type: ignore[arg-type]
-        placed = {stand.node: window for stand, window in zip(placeholders, windows, strict=True)}
-        roots: list[Node] = []
-
-        def add_root(number: int, window: BufferWindow) -> None:
-            roots.append(values[panels.renumber(number)])
-            placed[roots[-1]] = window
-
-        for ring, number in zip(slots, back.carry_cotangents, strict=True):
-            if number is not None:
-                add_root(number, ring.to_window(turns, 1))
-        for k, ring in so_far.items():
-            add_root(sums[k].next_sum, ring.to_window(turns, 1))
-        stacks: dict[int, Node] = {}
-        for number in (*back.x_cotangents, *back.stacked_values):
-            if number is not None and number not in stacks:
-                shape, dtype = values[panels.renumber(number)].shape, values[panels.renumber(number)].dtype
-                stacks[number] = _allocate_stack(turns, shape, dtype)
-                add_root(number, ValueLocation(0, Layout.contiguous(shape), 0, prod(shape)).to_window(stacks[number], order))
-        if roots and not run_repeated(roots, placed, turns):
+                ring.array[form.nbytes :] = 0
+        y_buffers = [
+            RingBuffer.of(shape, dtype, 0, keep_all=True).allocate(None) if g is None else g.node.buffer
+            for (shape, dtype), g in zip(result_types[iteration.carry_count :], ys, strict=True)
+        ]
+        so_far = {k: ring.allocate(None) for k, ring in loop.sum_rings.items()}
+        stacks = {number: _allocate_stack(turns, shape, dtype) for number, shape, dtype in loop.stacked}
+        buffers: list[Any] = [node.buffer for node in read_nodes]
+        buffers += [*rings, *y_buffers, *so_far.values(), *[node.buffer for node in (*panels.pack(read_nodes), *stacks.values())]]
+        if loop.graph is not None and not loop.graph.run(buffers):
             return None
         results: list[tuple[int, Cotangent]] = []
-        for k, (ring, number) in enumerate(zip(slots, back.carry_cotangents, strict=True)):
+        for k, (form, ring, number) in enumerate(zip(loop.rings, rings, back.carry_cotangents, strict=True)):
             if number is not None:
-                results.append((k, self._source_cotangent(sources, k, NodeView(make_data_node(ring.copy_last(turns), *result_types[k])))))
+                last = make_data_node(form.copy_last(ring, turns), *result_types[k])
+                results.append((k, self._source_cotangent(sources, k, NodeView(last))))
         for k, number in enumerate(back.x_cotangents, iteration.carry_count):
             if number is not None:
                 results.append((k, self._source_cotangent(sources, k, NodeView(stacks[number]))))
         product_nodes: dict[ProductCotangent, Node] = {}
         for k, formula in back.captured_cotangents.items():
             if isinstance(formula, AccumulatedCotangent):
-                g = NodeView(make_data_node(so_far[k].copy_last(turns), *back.program.input_types[formula.sum_so_far]))
+                last_sum = loop.sum_rings[k].copy_last(so_far[k], turns)
+                g = NodeView(make_data_node(last_sum, *back.program.input_types[formula.sum_so_far]))
             else:
                 unplaced = formula._replace(layout=NO_LAYOUT)  # equal products are computed once
                 if unplaced not in product_nodes:
@@ -431,7 +206,7 @@ class RecordedLoop:
         """
         if number in stacks:
             return NodeView(stacks[number])
-        location = self.locations[self.iteration.backward_inputs[number][0]]
+        location = self.locations[self.iteration.backward_inputs[number]]
         return NodeView(sources[location.source_index], location.stack_iterations(self.iteration_count))
 
     def _pull_unrolled(

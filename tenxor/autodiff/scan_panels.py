@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from math import prod
 
-from ..graph.node import Node, Scalar, disable_tape, intern_recipe
+from ..graph.node import Node, Recipe, Scalar, disable_tape, intern_recipe
 from ..layout import Layout
 from ..ops import OPS
 from ..runtime.realize import realize
@@ -48,6 +48,11 @@ class PanelProgram:
                 self.panel_layouts.append(panel)
         self.program = NodeProgram()
         self.program.input_types = [*program.input_types, *[(layout.shape, program.input_types[k][1]) for k, layout in self.panel_layouts]]
+        self._panel_recipes: list[tuple[Recipe, int, int]] = []  # of a panel: the recipe, the number of the matrix, and its offset
+        for k, layout in self.panel_layouts:
+            dtype = program.input_types[k][1]
+            recipe = intern_recipe(_POSITIVE, layout.shape, dtype, (dtype,), (layout.layout_key,))
+            self._panel_recipes.append((recipe, k, layout.offset))
         self.program.steps = [step._replace(sources=tuple(map(self._renumber_source, step.sources))) for step in steps]
 
     def _renumber_source(self, s: int | Scalar) -> int | Scalar:
@@ -62,8 +67,10 @@ class PanelProgram:
         """Compute the panels and return their nodes in the order of `panel_layouts`; `nodes` are the nodes of the program's inputs, by
         number.
         """
+        if not self._panel_recipes:
+            return []
         with disable_tape():
-            panels = [Node.of(_POSITIVE, layout.shape, nodes[k].dtype, (nodes[k],), (layout,)) for k, layout in self.panel_layouts]
+            panels = [Node(recipe, (nodes[k],), (offset,)) for recipe, k, offset in self._panel_recipes]
         realize(*panels)
         return panels
 

@@ -61,18 +61,19 @@ class LaunchValues(Protocol):
 
 
 class BufferWindow(NamedTuple):
-    """The memory of a value in each iteration of a repeated plan: `nbytes` bytes of `buffer`, from byte `starts[iteration]` on.
+    """The memory of a value in each iteration of a repeated plan: `nbytes` bytes of a buffer, from byte `starts[iteration]` on.
 
-    `starts` has a single entry if the memory is the same in every iteration.
+    The buffer is item `buffer_index` of the list given to each run. `starts` has a single entry if the memory is the same in every
+    iteration.
     """
 
-    buffer: Buffer
+    buffer_index: int
     starts: Array
     nbytes: int
 
-    def window(self, iteration: int) -> Buffer:
-        """Return the memory of the value in iteration number `iteration`, as a new buffer on the memory of `self.buffer`."""
-        return make_window(self.buffer, int(self.starts[iteration % len(self.starts)]), self.nbytes)
+    def window(self, buffers: Sequence[Buffer], iteration: int) -> Buffer:
+        """Return the memory of the value in iteration number `iteration`, as a new buffer on the memory of one of `buffers`."""
+        return make_window(buffers[self.buffer_index], int(self.starts[iteration % len(self.starts)]), self.nbytes)
 
 
 class BufferHolder(NamedTuple):
@@ -88,6 +89,35 @@ class IterationValues:
 
     def __init__(self, nodes: list[BufferHolder], scalars: list[Scalar], offsets: list[int]) -> None:
         self.nodes, self.scalars, self.offsets = nodes, scalars, offsets
+
+
+class RepeatedLaunches:
+    """A sequence of kernels, one after the other, which each run launches `iterations` times. No kernel may look up indices.
+
+    An entry of `windows` is the memory of a value in each iteration, or None for a value without memory. Each entry of `launches` is a
+    bound kernel, and the index in `windows` of the value to fill. The sources of the kernel are indices in `windows`, too. `scalars`
+    and `offsets`, as in `LaunchValues`, are the same in all iterations.
+    """
+
+    def __init__(
+        self,
+        launches: Sequence[tuple[Launch, int]],
+        windows: Sequence[BufferWindow | None],
+        scalars: list[Scalar],
+        offsets: list[int],
+        iterations: int,
+    ) -> None:
+        self.launches, self.windows, self.scalars, self.offsets, self.iterations = launches, windows, scalars, offsets, iterations
+
+    def run(self, buffers: Sequence[Buffer]) -> None:
+        """Run all iterations on the memory `buffers`, each launch by a call from Python."""
+        for iteration in range(self.iterations):
+            values = [BufferHolder(None if memory is None else memory.window(buffers, iteration)) for memory in self.windows]
+            iteration_values = IterationValues(values, self.scalars, self.offsets)
+            for launch, out in self.launches:
+                buffer = values[out].buffer
+                assert buffer is not None
+                launch(buffer, iteration_values)
 
 
 class ResumableLaunch(Protocol):
@@ -252,21 +282,10 @@ class Backend(ABC):
     def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
         """Return a function that launches `compiled`, a result of `compile`, `find_compiled` or `run_on_rows`, with `arguments`."""
 
+    @property
     @abstractmethod
-    def repeat(
-        self,
-        launches: Sequence[tuple[Launch, int]],
-        windows: Sequence[BufferWindow | None],
-        scalars: list[Scalar],
-        offsets: list[int],
-        iterations: int,
-    ) -> None:
-        """Launch a sequence of kernels, one after the other, and repeat the sequence `iterations` times.
-
-        An entry of `windows` is the memory of a value in each iteration, or None for a value without memory. Each entry of `launches` is a
-        bound kernel, and the index in `windows` of the value to fill. The sources of the kernel are indices in `windows`, too. `scalars`
-        and `offsets`, as in `LaunchValues`, are the same in all iterations. No kernel may look up indices: index errors are not reported.
-        """
+    def repeated_launches(self) -> type[RepeatedLaunches]:
+        """The class of sequences of kernels that run many times."""
 
     @abstractmethod
     def listing(self, kernel: Kernel) -> str:
@@ -286,26 +305,9 @@ class HostBackend(Backend):
 
     allocate = staticmethod(allocate)
 
-    def repeat(
-        self,
-        launches: Sequence[tuple[Launch, int]],
-        windows: Sequence[BufferWindow | None],
-        scalars: list[Scalar],
-        offsets: list[int],
-        iterations: int,
-    ) -> None:
-        """Launch a sequence of kernels `iterations` times, each launch by a call from Python.
-
-        Each entry of `launches` is a bound kernel, and the index in `windows` of the value to fill. `windows` has the memory of each value
-        in each iteration, or None for a value without memory. `scalars` and `offsets` are the same in all iterations.
-        """
-        for iteration in range(iterations):
-            values = [BufferHolder(None if memory is None else memory.window(iteration)) for memory in windows]
-            iteration_values = IterationValues(values, scalars, offsets)
-            for launch, out in launches:
-                buffer = values[out].buffer
-                assert buffer is not None
-                launch(buffer, iteration_values)
+    @property
+    def repeated_launches(self) -> type[RepeatedLaunches]:
+        return RepeatedLaunches
 
     def synchronise(self) -> None:
         """Do nothing: every launch is complete when it returns."""

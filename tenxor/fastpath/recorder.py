@@ -41,7 +41,7 @@ from ..tensor.conversion_methods import is_numpy_value
 from . import update_recipes
 from .eager_evaluation import no_eager_eval
 from .host_reports import HostReport, collect_reports
-from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH
+from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH, RECORDED_BIT, TRACED_BIT
 from .size_generic import SplitCall, can_get_symbolic_sizes, is_known_scalar
 from .template_builder import build_steps_template, build_tuple_template, build_view_template, is_transient
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
@@ -66,7 +66,7 @@ def wrap_recording(
     """Return a method that calls the fallback `fallback`, returns its result, and records the result under `name` for replay.
 
     A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. Nothing is recorded
-    for tracers, transient layouts and calls with an `out` argument. Calls with floats are not recorded beyond `MAX_FLOAT_CALLS` records.
+    for transient layouts and calls with an `out` argument. Calls with floats are not recorded beyond `MAX_FLOAT_CALLS` records.
 
     `describe_call`, if given, takes the same arguments and returns integers to store with the template for the generated code, or None to
     prevent recording. `generated_method` is the generated method of this name, or None. The method calls `generated_method` instead of the
@@ -86,8 +86,6 @@ def wrap_recording(
             or _has_out_argument(fallback, args, keywords)
             or (len(templates) > MAX_FLOAT_CALLS and float in map(type, arguments))
         ):
-            return fallback(*args, **keywords)
-        if any([type(t) is Tensor and t.storage.node.is_traced for t in (x, *arguments)]):  # results for tracers may differ
             return fallback(*args, **keywords)
         words = () if describe_call is None else describe_call(*args, **keywords)
         if words is None:
@@ -111,7 +109,8 @@ def wrap_recording(
                 if any(map(_is_small_shared, (x, *arguments))):
                     _, results, first_node_number = _call_unshared(fallback, args, keywords)
                 record_template(x.spec.call_templates, name, key, build_tuple_template(x, args, keywords, results, first_node_number))
-            split_call = SplitCall.of(name, (x, *arguments), tuple(keywords), tape_mask=_get_tape_mask(key))
+            tape_mask = _get_tape_mask(key)
+            split_call = None if tape_mask & TRACED_BIT else SplitCall.of(name, (x, *arguments), tuple(keywords), tape_mask=tape_mask)
             if split_call is not None:
                 split_call.trace_call(x.spec.call_templates.get(name, {}).get(key), fallback, args, keywords, describe_call)
         return result
@@ -217,14 +216,19 @@ def _trace_host_call_if_due(
 def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...] | None:
     """Return the cache key of `arguments`, the arguments of a call after its first argument, the tensor `x`; None if no key can hold one.
 
-    `arguments` ends with the values of the keyword arguments `keywords`; a tuple of their names follows in the key. If an argument is on
-    the autograd tape, the key ends with `TAPE_MASK_MARKER` and a bit mask of such arguments (bit 0: `x`), since the method may then make
-    different nodes.
+    `arguments` ends with the values of the keyword arguments `keywords`; a tuple of their names follows in the key. If a tape is recorded
+    with an argument on it, the key ends with `TAPE_MASK_MARKER` and a bit mask of such arguments (bit 0: `x`), since the method may then
+    make different nodes. So it does if an argument is traced: then the mask has `TRACED_BIT`, and `RECORDED_BIT` if a tape is recorded.
     """
     keys = build_keys(arguments)
     if keys is None:
         return None
-    tape_bits = 0 if tape_mode.get() is not True else sum([1 << k for k, t in enumerate((x, *arguments)) if _is_on_tape(t)])
+    tape_bits = sum([1 << k for k, t in enumerate((x, *arguments)) if _is_on_tape(t)])
+    is_recording = tape_mode.get() is True
+    if tape_bits and any([_is_on_tape(t) and t.storage.node.is_traced for t in (x, *arguments)]):
+        tape_bits |= TRACED_BIT | RECORDED_BIT * is_recording
+    elif not is_recording:
+        tape_bits = 0
     return (*keys, *[tuple(keywords)] * bool(keywords), *[TAPE_MASK_MARKER, tape_bits] * bool(tape_bits))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autodiff.leaf_storage import LeafStorage
 from ..autodiff.tape import TapeNode
-from ..graph.node import Node, Scalar
+from ..graph.node import TRACED_CONSTANT, ExternalOp, Node, Scalar, tape_mode
 from ..graph.spec import ChainViewTemplate, OperandTemplate, ResultTemplate, Spec, StepsTemplate, TupleTemplate, ViewTemplate
 from ..graph.storage import Storage
 from ..tensor import Tensor
@@ -67,6 +67,8 @@ def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_n
     order: list[Node] = []
     if not append_recordable(result.storage.node, inputs, order, first_node_number):
         return None
+    if any([type(node.op) is ExternalOp or _has_own_rule(node) for node in order]):
+        return None
     order = _sort_by_tape(order, inputs, first_node_number)
     steps = []
     for node in order:
@@ -81,10 +83,16 @@ def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_n
                 starts[k] -= offsets[input_index]
             else:
                 sources.append(-1 - order.index(source))
-        is_constant = node.tape_node is None and any([type(s) is Node and s.tape_node is not None for s in node.sources])
+        is_unrecorded = node.tape_node is None or (node.tape_node is TRACED_CONSTANT and tape_mode.get() is True)
+        is_constant = is_unrecorded and any([type(s) is Node and s.tape_node is not None for s in node.sources])
         steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
     read_inputs = {k for _, sources, *_ in steps for k in sources if type(k) is int}
     return StepsTemplate(result.spec, tuple(steps)) if read_inputs.issuperset(range(len(inputs))) else None
+
+
+def _has_own_rule(node: Node) -> bool:
+    """Return whether `node` is a result of a function with a rule of its own, so that its tape node does not follow from its recipe."""
+    return type(node.tape_node) is TapeNode and node.tape_node.recipe is not node.recipe
 
 
 def _sort_by_tape(order: list[Node], inputs: Sequence[Node], first_node_number: int) -> list[Node]:

@@ -94,7 +94,8 @@ class _Recurrent(Module):
 
     def _weights(self, suffix: str) -> Weights:
         """Return the parameters whose names end in `suffix`, by the names without the suffix; None for a missing parameter."""
-        return {kind: getattr(self, kind + suffix, None) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")}
+        has = {"weight_ih": True, "weight_hh": True, "bias_ih": self.bias, "bias_hh": self.bias, "weight_hr": self.proj_size > 0}
+        return {kind: getattr(self, kind + suffix) if is_present else None for kind, is_present in has.items()}
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         """Return the next state and the result of a step, given the state and `x`, the input's contribution to the gates.

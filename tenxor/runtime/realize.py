@@ -54,7 +54,7 @@ def realize(*roots: Node) -> None:
     if fast_path is not None:
         if len(roots) > 1:
             roots = tuple([root for root in roots if not fast_path.compute_one_of_several(root)])
-        if len(roots) == 1 and fast_path.compute(roots[0]):
+        if not roots or (len(roots) == 1 and fast_path.compute(roots[0])):
             return
     realize_by_plan(roots)
 

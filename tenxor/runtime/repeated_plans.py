@@ -1,12 +1,13 @@
 """Run a plan many times, as for the turns of a scan, with the memory of every turn fixed before the first turn.
 
 Intermediate results have the same memory in each turn. So nothing is decided between the turns, and the back end launches kernel after
-kernel (`Backend.repeat`).
+kernel (`RepeatedLaunches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +18,14 @@ from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall
 from .plan_execution import Plan
 
+if TYPE_CHECKING:
+    from ..memory.buffer import Buffer
+
+ALIGNMENT_BYTES = 64  # of an intermediate result
+
 
 def is_repeatable(plan: Plan, signature: GraphSignature, window_of: Mapping[Node, object]) -> bool:
-    """Return whether `repeat_plan` can run `plan`, made for `signature`.
+    """Return whether `RepeatedPlan` can run `plan`, made for `signature`.
 
     The nodes that are keys of `window_of` have memory given by the caller. Each step must be a single kernel without checks of indices or
     exponents. Nothing may need memory after a step overwrites it: neither a later step nor a slot with given memory nor a reinterpretation.
@@ -39,31 +45,41 @@ def is_repeatable(plan: Plan, signature: GraphSignature, window_of: Mapping[Node
     return True
 
 
-def repeat_plan(plan: Plan, signature: GraphSignature, window_of: Mapping[Node, BufferWindow], iterations: int) -> None:
-    """Run `plan`, made for `signature`, `iterations` times. The plan must be repeatable (`is_repeatable`).
+class RepeatedPlan:
+    """The plan `plan`, made for `signature`, ready to run `iterations` times on the memory of each run. It must be repeatable
+    (`is_repeatable`).
 
-    `window_of` must have an entry for each root and each node in memory of `signature`: a `BufferWindow`, the memory in each iteration.
-    Results are written into these windows, and the nodes stay pending.
+    `window_of` must have an entry for each root and each node in memory of `signature`: its memory in each iteration, in one of
+    `buffer_count` buffers. Results are written into these windows, and the nodes stay pending.
     """
-    windows: list[BufferWindow | None] = [window_of.get(node) for node in signature.nodes]
-    windows += [None] * plan.additional_slot_count
-    for step in reversed(plan.steps):  # an overwritten slot has the memory of the step's result
-        if step.overwritten_slot is not None and windows[step.result_slot] is not None:
-            windows[step.overwritten_slot] = windows[step.result_slot]
-    launches = []
-    for step in plan.steps:
-        if step.overwritten_slot is not None or step.reinterpreted_slot is not None:
-            windows[step.result_slot] = (
-                windows[step.result_slot]
-                or windows[step.overwritten_slot if step.overwritten_slot is not None else step.reinterpreted_slot]  # type: ignore[index]
-            )
-        for k in step.output_slots:
-            if windows[k] is None:
-                windows[k] = BufferWindow(
-                    backend().allocate(step.nbytes, step.name, step.shape, step.dtype), np.zeros(1, np.int64), step.nbytes
+
+    def __init__(
+        self, plan: Plan, signature: GraphSignature, window_of: Mapping[Node, BufferWindow], buffer_count: int, iterations: int
+    ) -> None:
+        self.plan, self._scratch_bytes = plan, 0  # the bytes of the intermediate results, in a further buffer
+        windows: list[BufferWindow | None] = [window_of.get(node) for node in signature.nodes]
+        windows += [None] * plan.additional_slot_count
+        for step in reversed(plan.steps):  # an overwritten slot has the memory of the step's result
+            if step.overwritten_slot is not None and windows[step.result_slot] is not None:
+                windows[step.overwritten_slot] = windows[step.result_slot]
+        launches = []
+        for step in plan.steps:
+            if step.overwritten_slot is not None or step.reinterpreted_slot is not None:
+                windows[step.result_slot] = (
+                    windows[step.result_slot]
+                    or windows[step.overwritten_slot if step.overwritten_slot is not None else step.reinterpreted_slot]  # type: ignore[index]
                 )
-        for extra_slot, k in step.extra_outputs:
-            windows[extra_slot] = windows[k]
-        if step.kernel_call is not None:
-            launches.append((step.kernel_call.run, step.result_slot))
-    backend().repeat(launches, windows, signature.scalars, signature.offsets, iterations)
+            for k in step.output_slots:
+                if windows[k] is None:
+                    windows[k] = BufferWindow(buffer_count, np.array([self._scratch_bytes]), step.nbytes)
+                    self._scratch_bytes += -(-max(step.nbytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            for extra_slot, k in step.extra_outputs:
+                windows[extra_slot] = windows[k]
+            if step.kernel_call is not None:
+                launches.append((step.kernel_call.run, step.result_slot))
+        self._launches = backend().repeated_launches(launches, windows, signature.scalars, signature.offsets, iterations)
+
+    def run(self, buffers: Sequence[Buffer]) -> None:
+        """Run all iterations on the memory `buffers`."""
+        scratch = [backend().allocate(self._scratch_bytes, "scan")] if self._scratch_bytes else []
+        self._launches.run([*buffers, *scratch])

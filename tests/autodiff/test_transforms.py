@@ -17,7 +17,7 @@ import pytest
 import tenxor as tx
 from tenxor import fastpath
 from tenxor.api import scan_function
-from tenxor.autodiff import scan_loop
+from tenxor.autodiff import scan_iteration
 from tenxor.errors import DerivativeError, IndexOutOfRange, TraceError
 
 F = tx.nn.functional
@@ -193,8 +193,8 @@ def test_scan_traces_a_step_that_draws_once(monkeypatch: pytest.MonkeyPatch) -> 
     """New seeds and streams are arguments of the loop that the first call prepared."""
     monkeypatch.setattr(scan_function._Loop, "run_stepwise", lambda self: pytest.fail("it was called for each step"))
     made: list[object] = []
-    own = scan_loop.CompiledIteration.__init__
-    monkeypatch.setattr(scan_loop.CompiledIteration, "__init__", lambda self, *given: made.append(given) or own(self, *given))  # type: ignore[func-returns-value]
+    own = scan_iteration.CompiledIteration.__init__
+    monkeypatch.setattr(scan_iteration.CompiledIteration, "__init__", lambda self, *given: made.append(given) or own(self, *given))  # type: ignore[func-returns-value]
 
     def last(x: Any, generator: Any) -> Any:
         return tx.scan(lambda s, t: (F.dropout(s + t, 0.5, generator=generator) * generator.normal(), None), x, tx.ones((5, 7)))[0].sum()

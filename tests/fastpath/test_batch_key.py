@@ -72,7 +72,7 @@ def test_vmap_matches_single_calls_and_python_batching(monkeypatch: pytest.Monke
             return batched(roots, batches, size, behind)
         order, follows = batching._order_nodes(roots, batches)
         more: list[Any] = []
-        words = fast_path.tape_replay.encode_batch(list(roots), list(batches), more)
+        words = fast_path.tape_replay.encode_trace(list(roots), list(batches), more, False)
         assert (words is not None) == follows
         if words is not None:
             outline = batching._BatchSignature(order, roots, batches, size, behind)

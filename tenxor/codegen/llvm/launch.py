@@ -24,6 +24,7 @@ from ..interface import (
     KernelFacts,
     Launch,
     LaunchValues,
+    RepeatedLaunches,
     ResumableLaunch,
     run_only_once,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ...lowering.ir import Kernel
 
 ZERO_INT64 = Integer(0)
+MAX_KEPT_ARGUMENT_BYTES = 1 << 17  # bytes of packed arguments that a repeated plan keeps; longer loops pack them anew
 MAX_PACKED_ITERATIONS = 1 << 10  # iterations of a repeated plan whose arguments are packed at a time
 # Both are imported with the first long launch
 interruptible, worker_pool = LazyModule("tenxor._utils.interruptible"), LazyModule("tenxor.codegen.threads.worker_pool")
@@ -62,10 +64,7 @@ class LlvmBackend(HostBackend):
 
     @property
     def target(self) -> Target:
-        current = compiler()
-        if current.target.threads != num_threads():
-            current.target = current.target.with_threads(num_threads())
-        return current.target
+        return _get_target()
 
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
@@ -101,7 +100,29 @@ class LlvmBackend(HostBackend):
         assert isinstance(compiled, MachineCode)
         return _BoundKernel(compiled, arguments).launch
 
-    def repeat(
+    @property
+    def repeated_launches(self) -> type[RepeatedLaunches]:
+        return _LaunchLoop
+
+    def listing(self, kernel: Kernel) -> str:
+        return compiler().assembly(kernel)
+
+
+def _get_target() -> Target:
+    """Return this machine as kernels are compiled for it, with the current number of threads."""
+    current = compiler()
+    if current.target.threads != num_threads():
+        current.target = current.target.with_threads(num_threads())
+    return current.target
+
+
+class _LaunchLoop(RepeatedLaunches):
+    """A sequence of kernels that machine code launches `iterations` times, without Python in between.
+
+    If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
+    """
+
+    def __init__(
         self,
         launches: Sequence[tuple[Launch, int]],
         windows: Sequence[BufferWindow | None],
@@ -109,51 +130,88 @@ class LlvmBackend(HostBackend):
         offsets: list[int],
         iterations: int,
     ) -> None:
-        """Launch a sequence of kernels `iterations` times in machine code, without Python in between.
+        super().__init__(launches, windows, scalars, offsets, iterations)
+        self.kernels = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
+        self._cost = max(1, sum([x.cost for x in self.kernels]))
+        page = _get_target().page_bytes
+        self.scratch_bytes = -(-max([x.scratch_bytes for x in self.kernels], default=0) // page) * page  # of each thread
+        # The arguments of all iterations, kept for the next run unless they are large. They are missing during a run, as a signal handler
+        # may run the loop, too.
+        self._arguments: _PackedArguments | None = None
 
-        Each entry of `launches` is a bound kernel, and the index in `windows` of the value to fill. `windows` has the memory of each value
-        in each iteration, or None for a value without memory. `scalars` and `offsets` are the same in all iterations. If launches are shown
-        (`TENXOR_DEBUG`), or an iteration costs more than `ThreadLimits.first_slice_work`, each launch is a call from Python.
-        """
-        bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _BoundKernel)]
-        cost, slice_cost = max(1, sum([x.cost for x in bound])), self.target.thread_limits.first_slice_work
-        if len(bound) < len(launches) or cost > slice_cost:  # the launches are shown, or an iteration is long
-            super().repeat(launches, windows, scalars, offsets, iterations)
+    def run(self, buffers: Sequence[Buffer]) -> None:
+        kernels, slice_cost = self.kernels, _get_target().thread_limits.first_slice_work
+        if not kernels or len(kernels) < len(self.launches) or self._cost > slice_cost:  # the launches are shown, or an iteration is long
+            super().run(buffers)
             return
-        threads, chunk_sizes = num_threads(), [x.choose_chunk_size() for x in bound]
-        page, code = self.target.page_bytes, compiler().load_launch_loop()
-        scratch_bytes = -(-max([x.scratch_bytes for x in bound], default=0) // page) * page
-        scratch = allocate(scratch_bytes * threads, "scan") if scratch_bytes else None
-        scratch_area = (0, 0) if scratch is None else (scratch.address, scratch_bytes)
-        for begin in range(0, iterations, MAX_PACKED_ITERATIONS):
-            count = min(iterations - begin, MAX_PACKED_ITERATIONS)
-            blocks = [
-                x.pack_iterations(k, windows, scalars, offsets, begin, count, scratch_area)
-                for x, (_, k) in zip(bound, launches, strict=True)
-            ]
-            alone_records, shared_records = _pack_records(bound, blocks, [0] * len(bound)), _pack_records(bound, blocks, chunk_sizes)
-            for iteration in range(0, count, slice_cost // cost):  # Python may handle signals after each part
-                end = min(iteration + slice_cost // cost, count)
-                with worker_pool.reserve_workers() if any(chunk_sizes) else nullcontext() as workers:
+        threads = num_threads()
+        chunk_sizes = [] if threads == 1 else [x.choose_chunk_size() for x in kernels]
+        is_shared, code = any(chunk_sizes), compiler().load_launch_loop()
+        scratch = [allocate(self.scratch_bytes * threads, "scan")] if self.scratch_bytes else []
+        addresses = np.array([*[buffer.address for buffer in buffers], *[buffer.address for buffer in scratch], 0], np.int64)
+        for begin in range(0, self.iterations, MAX_PACKED_ITERATIONS):
+            count = min(self.iterations - begin, MAX_PACKED_ITERATIONS)
+            arguments, self._arguments = self._arguments, None
+            arguments = arguments or _PackedArguments(self, begin, count, len(buffers))
+            arguments.set_addresses(addresses)
+            alone_records = arguments.alone_records
+            shared_records = arguments.pack_records(chunk_sizes) if is_shared else alone_records
+            for iteration in range(0, count, slice_cost // self._cost):  # Python may handle signals after each part
+                end = min(iteration + slice_cost // self._cost, count)
+                with worker_pool.reserve_workers() if is_shared else nullcontext() as workers:
                     # A signal handler may have raised the number of threads; then the scratch memory does not suffice.
                     if workers is None or workers.worker_count >= threads:
-                        code(alone_records, len(bound), iteration, end, 0, 0, 0)
+                        code(alone_records, len(kernels), iteration, end, 0, 0, 0)
                     else:
-                        code(shared_records, len(bound), iteration, end, *workers)
+                        code(shared_records, len(kernels), iteration, end, *workers)
+            if arguments.nbytes <= MAX_KEPT_ARGUMENT_BYTES and count == self.iterations:
+                self._arguments = arguments
 
-    def listing(self, kernel: Kernel) -> str:
-        return compiler().assembly(kernel)
 
+class _PackedArguments:
+    """The packed arguments of the kernels of `loop` in `count` iterations from `begin` on.
 
-def _pack_records(bound: Sequence[_BoundKernel], blocks: Sequence[Array], chunk_sizes: Sequence[int]) -> bytes:
-    """Return the packed records of the kernels `bound` for the machine code that runs them in turn (`launch_loop.py`).
-
-    `blocks` holds the packed arguments of each kernel, a row for each iteration. `chunk_sizes` holds for each kernel how many iterations of
-    the loop a thread takes at once, or 0 for the calling thread alone.
+    A row has the arguments of an iteration: those of each kernel, one after the other, as 64-bit words. An address is relative to a buffer
+    until the addresses of the buffers are set. `buffer_count` is the number of buffers, and so the index of the scratch memory.
+    `alone_records` are the records of the kernels (`pack_records`) for the calling thread alone.
     """
-    triples = zip(bound, blocks, chunk_sizes, strict=True)
-    rows = [(x.code.address, x.split_extent, block.ctypes.data, block.shape[1] * 8, chunk_size) for x, block, chunk_size in triples]
-    return struct.pack(f"={len(rows) * launch_loop.RECORD_WORDS}q", *[word for row in rows for word in row])
+
+    def __init__(self, loop: _LaunchLoop, begin: int, count: int, buffer_count: int) -> None:
+        parts: list[Array] = []
+        buffer_indices: list[int] = []  # of each word that is an address; -1 for another word
+        self._kernels, self._word_starts = loop.kernels, list[int]()  # the first word of each kernel
+        for kernel, (_, output_number) in zip(loop.kernels, loop.launches, strict=True):
+            self._word_starts.append(len(buffer_indices))
+            block, memory_windows = kernel.pack_without_addresses(output_number, loop)
+            part = np.empty((count, len(block)), np.int64)
+            part[:] = block
+            kernel_indices = [-1] * len(block)
+            for column, window in enumerate(memory_windows):
+                part[:, column] += window.starts if len(window.starts) == 1 else window.starts[begin : begin + count]
+                kernel_indices[column] = window.buffer_index
+            if kernel.scratch_bytes:
+                kernel_indices[-2] = buffer_count
+            parts.append(part)
+            buffer_indices += kernel_indices
+        self._relative_words, self._buffer_indices = np.concatenate(parts, axis=1), np.array(buffer_indices)
+        self._words, self.nbytes = np.empty_like(self._relative_words), self._relative_words.nbytes
+        self.alone_records = self.pack_records([0] * len(loop.kernels))
+
+    def set_addresses(self, addresses: Array) -> None:
+        """Set the arguments for buffers with the addresses `addresses`, whose last item is 0, for words that are no address."""
+        np.add(self._relative_words, addresses[self._buffer_indices], out=self._words)
+
+    def pack_records(self, chunk_sizes: Sequence[int]) -> bytes:
+        """Return the packed records of the kernels for the machine code that runs them in turn (`launch_loop.py`).
+
+        `chunk_sizes` holds for each kernel how many iterations of the loop a thread takes at once, or 0 for the calling thread alone.
+        """
+        address, row_bytes = self._words.ctypes.data, self._words.shape[1] * 8
+        rows = [
+            (x.code.address, x.split_extent, address + start * 8, row_bytes, chunk_size)
+            for x, start, chunk_size in zip(self._kernels, self._word_starts, chunk_sizes, strict=True)
+        ]
+        return struct.pack(f"={len(rows) * launch_loop.RECORD_WORDS}q", *[word for row in rows for word in row])
 
 
 class _BoundKernel:
@@ -260,45 +318,28 @@ class _BoundKernel:
             else worker_pool.compute_chunk_size(self.split_extent, grain, self.target.thread_limits)
         )
 
-    def pack_iterations(
-        self,
-        output_number: int,
-        windows: Sequence[BufferWindow | None],
-        scalars: list[Scalar],
-        offsets: list[int],
-        begin: int,
-        count: int,
-        scratch: tuple[int, int],
-    ) -> Array:
-        """Return the packed arguments of `count` iterations of a repeated plan from `begin` on: a row of 64-bit words for each iteration.
+    def pack_without_addresses(self, output_number: int, loop: _LaunchLoop) -> tuple[Array, list[BufferWindow]]:
+        """Return the packed arguments in an iteration of `loop`, as 64-bit words, and the memory that each of the first words addresses.
 
-        `windows` has the memory of each value in each iteration, and `output_number` is the index of the result in it. `scalars` and
-        `offsets` are the same in all iterations. `scratch` is the address of the scratch memory, and the bytes per thread.
+        These words are displacements from where the memory begins. `output_number` is the index in `loop.windows` of the result. Scratch
+        memory has the address 0.
         """
         words: list[object] = []
-        moving: list[tuple[int, Array]] = []
+        memory_windows: list[BufferWindow] = []
         for k, offset_index, displacement, itemsize in [
             (output_number, self.out_offset_index, self.out_displacement, self.itemsize),
             *self.sources,
         ]:
-            memory = windows[k]
+            memory = loop.windows[k]
             assert memory is not None
-            address = memory.buffer.address + displacement + offsets[offset_index] * itemsize
-            if len(memory.starts) == 1:
-                words.append(address + int(memory.starts[0]))
-            else:
-                words.append(0)
-                moving.append((len(words) - 1, memory.starts[begin : begin + count] + address))
+            words.append(displacement + loop.offsets[offset_index] * itemsize)
+            memory_windows.append(memory)
         words.append(self.packed_tables)
-        words += [scalars[k].value.imag if imag else scalars[k].value.real for k, imag in self.scalars]
+        words += [loop.scalars[k].value.imag if imag else loop.scalars[k].value.real for k, imag in self.scalars]
         block = self.pack_arguments(*words, self.packed_sizes)
         if self.scratch_bytes:
-            block += struct.pack("=2q", *scratch)
-        rows = np.empty((count, len(block) // 8), np.int64)
-        rows[:] = np.frombuffer(block, np.int64)
-        for column, addresses in moving:
-            rows[:, column] = addresses
-        return rows
+            block += struct.pack("=2q", 0, loop.scratch_bytes)
+        return np.frombuffer(block, np.int64), memory_windows
 
     def plan_sharing(self, threads: int) -> tuple[int, int, bool]:
         """Return the work of the split loop in additions, the grain of its chunks in iterations, and whether the calling thread runs alone.

@@ -1,5 +1,6 @@
-"""Emitter for the key under which `autodiff/batching.py` records the nodes of a batch: how nodes depend on placeholders for one batch
-element.
+"""Emitter for the key of traced nodes: how nodes depend on the placeholders of a traced function.
+
+Under this key `autodiff/batching.py` records the nodes of a batch, and `autodiff/scan_loop.py` compiled iterations.
 
 The code is a walk as in `graph_walk.py`, on the same tables, so no Python code runs until the result is put together.
 """
@@ -29,12 +30,12 @@ INDEPENDENT_NODE_NUMBER = -1 << 40
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to build the key of a batch from a walk through its nodes.
+    """Emit into `module` the functions to build the key of traced nodes from a walk through them.
 
     The functions emitted include `is_traced`, `append_to_batch_key`, `build_batch_key` and its entry for Python, `python_batch_key`.
     """
     _emit_is_traced(FunctionBuilder(module, objects, "is_traced", [("x", POINTER)], I1))
-    parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64)]
+    parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64), ("has_marks", I1)]
     _emit_append_to_batch_key(FunctionBuilder(module, objects, "append_to_batch_key", parameters, I1))
     _emit_build_batch_key(FunctionBuilder(module, objects, "build_batch_key", [("args", POINTER)]))
     f = FunctionBuilder(module, objects, "python_batch_key", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
@@ -50,15 +51,26 @@ def _emit_is_traced(f: FunctionBuilder) -> None:
     f.emit_return(is_valueless(f, past))
 
 
-def _visit_if_traced(f: FunctionBuilder, node: Value, next_number: Value, inputs: Value, depth: Value) -> None:
-    """Emit a visit of `node` by `append_to_batch_key`, if `node` depends on a placeholder (`is_traced`) and was not visited yet. Return
-    None.
+def _visit_if_traced(f: FunctionBuilder, node: Value, *further_arguments: Value) -> None:
+    """Emit a visit of `node` by `append_to_batch_key`, if `node` depends on a placeholder and was not visited yet.
 
-    `next_number`, `inputs` and `depth` are the further arguments of `append_to_batch_key`. The emitted function returns null or 0 if the
-    visit fails.
+    `further_arguments` are the further arguments of `append_to_batch_key`. The emitted function returns null or 0 if the visit fails.
     """
     is_new = f.and_then(f.call("is_traced", I1, [node]), lambda: ~is_visited(f, node))
-    f.emit_if(is_new, lambda: f.require(f.call("append_to_batch_key", I1, [node, next_number, inputs, depth])))
+    f.emit_if(is_new, lambda: f.require(f.call("append_to_batch_key", I1, [node, *further_arguments])))
+
+
+def _load_mark(f: FunctionBuilder, node: Value, has_marks: Value) -> Value:
+    """Emit the mark of a traced node or placeholder, which is added to four times the number of its recipe: 1 with a tape node, 2 for a
+    constant, otherwise 0. Without `has_marks`, the mark is 0.
+
+    The emitted function returns null or 0 for a constant without `has_marks`, and for a tape node with a hook if `has_marks`.
+    """
+    tape_node = f.get_slot(node, "Node.tape_node")
+    is_constant, is_recorded = f.is_object(tape_node, "CONSTANT"), f.is_instance(tape_node, "TapeNode")
+    f.require(has_marks | ~is_constant)
+    f.emit_if(has_marks & is_recorded, lambda: f.require(f.is_object(f.get_slot(tape_node, "TapeNode.grad_hook"), "None")))
+    return f.select_value(has_marks, is_recorded.cast("zext", I64) + is_constant.cast("zext", I64) * 2, f.i64(0))
 
 
 def _depends_on_placeholder(f: FunctionBuilder, x: Value) -> Value:
@@ -69,23 +81,27 @@ def _depends_on_placeholder(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
-    """Emit `append_to_batch_key(node, next_number, inputs, depth)`: append a traced node to the key of the batch, after the nodes that it
+    """Emit `append_to_batch_key(node, next_number, inputs, depth, has_marks)`: append a traced node to the key, after the nodes that it
     reads, and give it a number. Return true.
 
-    A node independent of the placeholders of the batch is only marked (`INDEPENDENT_NODE_NUMBER`). `next_number` is the address of the
-    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. Return false, so that no
-    key is made, if the recipe of a node does not determine its value, or if `depth` is `MAX_WALK_DEPTH`.
+    A node independent of the placeholders is only marked (`INDEPENDENT_NODE_NUMBER`). `next_number` is the address of the
+    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. With `has_marks`, the key
+    tells nodes with a tape node, constants and other nodes apart. The function returns false if the recipe of a node does not determine its
+    value, if `depth` is too large, and where `_load_mark` declines.
     """
-    node, next_number, inputs, depth = f.arguments
+    node, next_number, inputs, depth, has_marks = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
     past, recipe, sources, offsets = (f.get_slot(node, f"Node.{slot}") for slot in ("tape_node", "recipe", "sources", "offsets"))
-    f.decline_if(f.is_object(past, "CONSTANT"))
+    mark = _load_mark(f, node, has_marks)
     f.decline_if(f.is_instance(f.get_slot(recipe, "Recipe.op"), "ExternalOp"))
     # The result of a function with its own derivative has a tape node with sources and of another recipe.
     is_leaf = lambda: f.load_word(f.get_slot(past, "TapeNode.sources"), SIZE_OFFSET).equals(0)
     has_matching_recipe = lambda: f.or_else(f.get_slot(past, "TapeNode.recipe").equals(recipe), is_leaf)
     f.require(f.or_else(~f.is_instance(past, "TapeNode"), has_matching_recipe))
-    f.for_range(f.load_word(sources, SIZE_OFFSET), lambda k: _visit_if_traced(f, f.tuple_item(sources, k), next_number, inputs, depth + 1))
+    f.for_range(
+        f.load_word(sources, SIZE_OFFSET),
+        lambda k: _visit_if_traced(f, f.tuple_item(sources, k), next_number, inputs, depth + 1, has_marks),
+    )
     depends = f.fold_range(
         f.load_word(sources, SIZE_OFFSET),
         f.i64(0),
@@ -97,7 +113,7 @@ def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
         return f.constant(I1, True)
 
     f.return_if(depends.equals(0), mark_independent)
-    append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, recipe))
+    append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, recipe) * 4 + mark)
     f.for_range(
         f.load_word(offsets, SIZE_OFFSET), lambda k: append_to_table(f, "key", KEY_WORD_COUNT, f.unbox_integer(f.tuple_item(offsets, k)))
     )
@@ -134,26 +150,29 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `build_batch_key(args)`: return the key of a batch, a new bytes object; null to decline. Equal keys mean that the roots depend
-    on the placeholders and inputs in the same way.
+    """Emit `build_batch_key(args)`: return the key of traced nodes, a new bytes object; null to decline. The key tells how the roots
+    depend on the placeholders.
 
-    `args` is the address of three lists: `roots`, `placeholders` and `inputs`. The nodes and scalars read besides the placeholders are
-    appended to `inputs`. After null, `inputs` may have grown.
+    `args` is the address of three lists, `roots`, `placeholders` and `inputs`, and of True or False, `has_marks` of
+    `append_to_batch_key`. The nodes and scalars read besides the placeholders are appended to `inputs`. After null, `inputs` may have grown.
     """
     (args,) = f.arguments
-    roots, placeholders, inputs = (args.at(k, POINTER).load(POINTER) for k in range(3))
+    roots, placeholders, inputs, marks_flag = (args.at(k, POINTER).load(POINTER) for k in range(4))
+    has_marks = f.is_object(marks_flag, "True")
     f.call("begin_walk", VOID, [f.i64(MAX_WALKED_NODES)])
     next_number = f.local(I64, f.list_length(placeholders))
 
     def append_placeholder(k: Value) -> None:
-        append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, f.get_slot(f.list_item(placeholders, k), "Node.recipe")))
-        mark_visited(f, f.list_item(placeholders, k), k)
+        placeholder = f.list_item(placeholders, k)
+        number = load_recipe_number(f, f.get_slot(placeholder, "Node.recipe"))
+        append_to_table(f, "key", KEY_WORD_COUNT, number * 4 + _load_mark(f, placeholder, has_marks))
+        mark_visited(f, placeholder, k)
 
     def append_root(k: Value) -> None:
         for number in (k, load_node_number(f, f.list_item(roots, k))):
             append_to_table(f, "key", KEY_WORD_COUNT, number)
 
     f.for_range(f.list_length(placeholders), append_placeholder)
-    f.for_range(f.list_length(roots), lambda k: _visit_if_traced(f, f.list_item(roots, k), next_number, inputs, f.i64(0)))
+    f.for_range(f.list_length(roots), lambda k: _visit_if_traced(f, f.list_item(roots, k), next_number, inputs, f.i64(0), has_marks))
     f.for_range(f.list_length(roots), lambda k: f.emit_if(_depends_on_placeholder(f, f.list_item(roots, k)), lambda: append_root(k)))
     f.emit_return(key_to_bytes(f))

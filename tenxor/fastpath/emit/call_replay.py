@@ -17,7 +17,7 @@ from .node_creation import load_shared_read_count
 from .pending_operations import has_plain_node, load_computed_slot, read_operand
 from .python_conversion import has_unrecorded_node, is_known_scalar, load_data_address
 from .spec_table import load_nbytes
-from .tape_nodes import MAX_SOURCES, is_tape_recorded
+from .tape_nodes import build_tape_mask
 from .template_cache import find_cached_template, find_operation_entries, get_cache_table
 
 MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the keywords
@@ -173,8 +173,7 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
     x, args, count, names, name = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
-    tape_mask = _build_tape_mask(f, x, args, argument_count)
-    (tape_mask,) = f.choose(f.or_else(tape_mask.equals(0), lambda: ~is_tape_recorded(f)), lambda: [f.i64(0)], lambda: [tape_mask])
+    tape_mask = build_tape_mask(f, x, args, argument_count)
     size = argument_count + f.select_value(no_names, f.i64(0), f.i64(1))
     key = f.require_new(f.call("PyTuple_New", POINTER, [size + f.select_value(tape_mask.equals(0), f.i64(0), f.i64(2))]))
 
@@ -253,26 +252,6 @@ def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, ar
         return [template]
 
     return f.choose(count.load(I64).equals(1), look_up_template, lambda: [f.null()])[0]
-
-
-def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
-    """Emit a bit mask of the tensors with a tape node (`TapeNode`): bit 0 for `x`, bit k + 1 for argument k of the `argument_count` ones at
-    `args`. Return the mask, an `i64`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more."""
-    f.require(argument_count < MAX_SOURCES)
-    tape_mask = f.local(I64, f.i64(0))
-
-    def set_bit(argument: Value, bit: Value) -> None:
-        node = f.get_slot(f.get_slot(argument, "Tensor.storage"), "Storage.node")
-        has_tape_node = f.and_then(~f.is_null(node), lambda: ~f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
-        f.emit_if(has_tape_node, lambda: tape_mask.store(tape_mask.load(I64) | bit))
-
-    def set_bit_if_tensor(k: Value) -> None:
-        argument = args.at(k, POINTER).load(POINTER)
-        f.emit_if(f.is_instance(argument, "Tensor"), lambda: set_bit(argument, f.i64(2) << k))
-
-    set_bit(x, f.i64(1))
-    f.for_range(argument_count, set_bit_if_tensor)
-    return tape_mask.load(I64)
 
 
 def _emit_replay_method(f: FunctionBuilder) -> None:

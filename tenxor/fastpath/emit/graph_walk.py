@@ -13,6 +13,7 @@ from ...codegen.llvm.types import I1, I64, POINTER, VOID
 from ..graph_launch import MAX_KERNELS, MAX_NODES
 from ..object_layout import SIZE_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
+from .tape_nodes import is_valueless
 
 MAX_WALKED_NODES = 1 << 11  # most nodes of a graph for which Python code makes a plan; a launch record has at most `MAX_NODES`
 MAX_WALK_DEPTH = 320  # depth of a graph: the walk recurses as deep on the thread's stack
@@ -268,8 +269,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
         return f.constant(I1, True)
 
     f.return_if(~f.is_object(buffer, "None"), number_in_memory)
-    f.decline_if(f.is_object(f.get_slot(node, "Node.tape_node"), "TRACED"))
-    f.decline_if(f.is_object(f.get_slot(node, "Node.tape_node"), "CONSTANT"))
+    f.decline_if(is_valueless(f, f.get_slot(node, "Node.tape_node")))
     recipe, sources, offsets = (f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets"))
     f.decline_if(f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED"))
 

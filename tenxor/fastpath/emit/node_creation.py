@@ -102,13 +102,13 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
     """Emit `new_pending_node(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node, as a new reference. The
     function takes over the references to its arguments, also on failure.
 
-    With `is_bounded`, the function returns null for a traced argument among the sources, and for a graph that the fallback in Python would
-    evaluate or examine: one of more than `MAX_PENDING_NODES` nodes, for example. Without, it returns null for an externally shared source.
-    With `is_followed`, a node that depends on the tape gets a tape node.
+    With `is_bounded`, the function returns null for a graph that the fallback in Python would evaluate or examine. Without, it returns null
+    for an externally shared source. With `is_followed`, a node that depends on the tape gets a tape node, and a node that depends on an
+    argument of a traced function gets its mark. Without, the function returns null for a source that depends on such an argument.
     """
     *references, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
-    count, has_tape_node = f.local(I64, f.i64(1)), f.local(I64, f.i64(0))
+    count, has_tape_node, is_traced = f.local(I64, f.i64(1)), f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
     number = f.call("next_node", I64, [])
     max_nbytes, lowest_serial = f.local(I64, f.i64(0)), f.local(I64, number)
     # the same two numbers as Python integers that some node has
@@ -122,7 +122,7 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
 
             def note_tape_node() -> None:
                 has_tape_node.store(f.i64(1))
-                f.require(f.or_else(~is_bounded, lambda: ~is_valueless(f, tape_node)))
+                f.emit_if(is_valueless(f, tape_node), lambda: is_traced.store(f.i64(1)))
 
             f.emit_if(~f.is_object(tape_node, "None"), note_tape_node)
 
@@ -163,7 +163,9 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
     def is_within() -> Value:
         return f.and_then(nodes <= MAX_PENDING_NODES, lambda: f.or_else(weight < HELD_BYTES_ANY_RESULT, lambda: can_evaluate_early(f)))
 
-    f.require(f.or_else(~is_bounded, is_within))
+    has_value = is_traced.load(I64).equals(0)
+    f.require(has_value | is_followed)
+    f.require(f.or_else(~(is_bounded & has_value), is_within))
     boxed_numbers = boxed_nbytes.load(POINTER), boxed_lowest.load(POINTER)
     box_number = lambda: [f.call("PyLong_FromLongLong", POINTER, [number])]
     f.hold_borrowed(boxed_numbers[0])
@@ -196,11 +198,13 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
     """Emit `new_user_tensor(node, spec, must_compute)`: return the tensor of a new node for the user, a new reference; null with an error
     set, or if a node that must be evaluated cannot be. The function takes over the references to `node` and `spec`, also on failure.
 
-    With `must_compute`, the node is evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
-    has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`note_pending`),
-    and so are sums that the kernel of their reader may compute.
+    A node that depends on an argument of a traced function stays pending. With `must_compute`, any other node is evaluated now. A small
+    result that keeps much memory alive is evaluated early if it is a reduction or has at most one axis: its readers then add in the order
+    of a fused kernel. Further nodes with much memory are noted (`note_pending`), and so are sums that the kernel of their reader may
+    compute.
     """
     *references, must_compute = f.arguments
+    f.return_if(is_valueless(f, f.get_slot(references[0], "Node.tape_node")), lambda: f.call("new_tensor", POINTER, references))
     node, spec = [f.hold_owned(x) for x in references]
     f.emit_if(must_compute, lambda: f.require(f.call("compute_node", I1, [node])))
     nodes, weight = f.unbox_integer(f.get_slot(node, "Node.graph_node_count")), f.unbox_integer(f.get_slot(node, "Node.max_operand_nbytes"))

@@ -18,6 +18,7 @@ from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
 from .block_allocator import ADDRESS_OBJECT_OFFSET
 from .function_builder import FunctionBuilder
 from .graph_walk import is_visited, mark_visited
+from .tape_nodes import is_valueless
 
 MAX_SEARCHED_NODES = 512  # nodes of a graph that is searched for reductions
 MAX_ORDER_VISITS = 64  # nodes below a reduction that are visited; a node read twice counts twice
@@ -91,6 +92,7 @@ def _emit_compute_unfused(f: FunctionBuilder) -> None:
     """
     (node,) = f.arguments
     f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    f.decline_if(is_valueless(f, f.get_slot(node, "Node.tape_node")))
     is_one = f.unbox_integer(f.get_slot(node, "Node.graph_node_count")).equals(1)
     f.emit_if(is_one, lambda: require_stable_order(f, node))
     f.emit_if(~is_one, lambda: f.require(f.call("is_order_stable", I1, [node])))

@@ -12,7 +12,6 @@ from ..object_layout import SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
 from .pending_operations import has_plain_node, load_computed_slot
 from .spec_table import load_nbytes
-from .tape_nodes import is_valueless
 
 PY_BUFFER_WORDS = 10  # words of a `Py_buffer`, which begins with the address of its data; its byte count is at `PY_BUFFER_LENGTH_OFFSET`
 PY_BUFFER_LENGTH_OFFSET = 16
@@ -122,9 +121,6 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
         f.require(has_plain_node(f, storage))
         node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
         f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
-        is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
-        # The fallback raises an error with advice
-        f.decline_if(f.and_then(is_pending, lambda: is_valueless(f, f.get_slot(node, "Node.tape_node"))))
         is_computed = f.call("compute_unfused", I1, [node])
 
         def compute_by_plan() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ...codegen.llvm.builder import Module, Value, select
 from ...codegen.llvm.types import I1, I32, I64, POINTER
+from ..limits import RECORDED_BIT, TRACED_BIT
 from ..object_layout import SIZE_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
 
@@ -79,7 +80,8 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
     tape_mode = load_tracking(f)
     trace = f.select_value(f.is_object(tape_mode, "False"), f.load_object("CONSTANT"), f.load_object("TRACED"))
     untracked = f.select_value(is_traced(), trace, f.load_object("None"))
-    f.return_if(~f.is_object(tape_mode, "True"), lambda: _set_tape_node(f, node, untracked))
+    is_recorded = f.is_object(tape_mode, "True") & tracked.load(I64).differs(0)
+    f.return_if(~is_recorded, lambda: _set_tape_node(f, node, untracked))
     residuals = f.get_slot(recipe, "Recipe.residuals")
     f.decline_if(f.is_object(residuals, "None"))
     source_mask = f.box_integer(tracked.load(I64))
@@ -137,6 +139,37 @@ def is_tape_recorded(f: FunctionBuilder) -> Value:
     result, an `i1`.
     """
     return f.is_object(load_tracking(f), "True")
+
+
+def build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
+    """Emit the bit mask of a call in its key, as `recorder._build_call_key` does: bit 0 for `x`, bit k + 1 for argument k of the
+    `argument_count` ones at `args`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more.
+    """
+    f.require(argument_count < MAX_SOURCES)
+    tape_mask, traced_bit = f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
+
+    def set_bit(argument: Value, bit: Value) -> None:
+        node = f.get_slot(f.get_slot(argument, "Tensor.storage"), "Storage.node")
+
+        def set_bits() -> None:
+            tape_mask.store(tape_mask.load(I64) | bit)
+            f.emit_if(is_valueless(f, f.get_slot(node, "Node.tape_node")), lambda: traced_bit.store(f.i64(TRACED_BIT)))
+
+        f.emit_if(f.and_then(~f.is_null(node), lambda: ~f.is_object(f.get_slot(node, "Node.tape_node"), "None")), set_bits)
+
+    def set_bit_if_tensor(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.emit_if(f.is_instance(argument, "Tensor"), lambda: set_bit(argument, f.i64(2) << k))
+
+    def complete_mask() -> list[Value]:
+        traced = traced_bit.load(I64)
+        is_recorded = is_tape_recorded(f)
+        recorded_bit = f.select_value(is_recorded & traced.differs(0), f.i64(RECORDED_BIT), f.i64(0))
+        return [f.select_value(is_recorded | traced.differs(0), tape_mask.load(I64) | traced | recorded_bit, f.i64(0))]
+
+    set_bit(x, f.i64(1))
+    f.for_range(argument_count, set_bit_if_tensor)
+    return f.choose(tape_mask.load(I64).equals(0), lambda: [f.i64(0)], complete_mask)[0]
 
 
 def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
