@@ -154,7 +154,8 @@ def _emit_build_batch_key(f: FunctionBuilder) -> None:
     depend on the placeholders.
 
     `args` is the address of three lists, `roots`, `placeholders` and `inputs`, and of True or False, `has_marks` of
-    `append_to_batch_key`. The nodes and scalars read besides the placeholders are appended to `inputs`. After null, `inputs` may have grown.
+    `append_to_batch_key`. The nodes and scalars read besides the placeholders are appended to `inputs`. After null, `inputs` may have
+    grown.
     """
     (args,) = f.arguments
     roots, placeholders, inputs, marks_flag = (args.at(k, POINTER).load(POINTER) for k in range(4))
