@@ -539,16 +539,12 @@ def _result_tensors(op: str, value: Any) -> list[Tensor]:
 def _check_scalar(op: str, value: Any) -> None:
     """Raise an error unless `value`, the result of a function, is a tensor with a single real floating-point element."""
     if not isinstance(value, Tensor):
-        advice = ": return the loss itself, not float(), .item() or .numpy() of it"
-        if isinstance(value, (tuple, list)):
-            advice = "; with has_aux=True it may return a pair: the value and auxiliary data"
-        raise ArgumentError(
-            f"{op}: the function gave {describe_with_type(value)}; it must return a tensor{advice if value is not None else ''}"
-        )
+        advice = "with has_aux=True it may return a pair" if type(value) is tuple else "not what float(), .item() or .numpy() gives"
+        raise ArgumentError(f"{op}: the function gave {describe_with_type(value)}; it must return a tensor; {advice}")
     if value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
+        given = f"a tensor of shape {value.shape} and dtype {value.dtype}"
         raise ShapeError(
-            f"{op}: the function gave a tensor of shape {value.shape} and dtype {value.dtype}; it must return one real floating-point "
-            "number, for example x.sum(); tx.vjp takes any"
+            f"{op}: the function gave {given}; it must return one real number of floats, for example x.sum(); tx.vjp takes any"
         )
 
 

@@ -60,9 +60,12 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a plain number": (
         lambda: tx.grad(lambda x: float(x.sum()))(ONES),
-        f"grad: the function gave {float(ONES.sum())} of type float; it must return a tensor: return the loss itself, not float(), .item()",
+        f"grad: the function gave {float(ONES.sum())} of type float; it must return a tensor; not what float(), .item()",
     ),
-    "no result": (lambda: tx.grad(lambda x: None)(ONES), "grad: the function gave None of type NoneType; it must return a tensor"),
+    "no result": (
+        lambda: tx.grad(lambda x: None)(ONES),
+        "grad: the function gave None of type NoneType; it must return a tensor; not what",
+    ),
     "two results": (
         lambda: tx.grad(lambda x: (x.sum(), 3))(ONES),
         "grad: the function gave (Tensor () float32 8., 3) of type tuple; it must return a tensor; with has_aux=True it may return a pair",
