@@ -1,7 +1,7 @@
 """The axes of a single operation, merged where possible, for the choice of a kernel in the package.
 
-An elementwise operation or a store has axes of results. A reduction, a sum of products and a running reduction have one more axis,
-along which elements are reduced. Along each axis, the result and each operand have a stride.
+An elementwise operation, a gather or a store has axes of results. A reduction, a sum of products and a running reduction have one more
+axis, along which elements are reduced. Along each axis, the result and each operand have a stride.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .._utils.records import NamedTuple
 from ..dtypes import float64
-from ..graph.node import Operation, Recipe, Scan, is_store
+from ..graph.node import POSITION, Gather, Operation, Recipe, Scan, is_store
 from ..graph.reduction_limits import (
     MAX_FLOAT_ROW_ELEMENTS,
     MAX_SHORT_ITERATIONS,
@@ -48,7 +48,8 @@ class OperandAxes(NamedTuple):
     `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
     axis. For a reduction, `reduced` has the number of elements that are reduced, and such strides along them: the result's is 0 unless the
     reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are not joined, `rows` has the number of
-    rows and the strides from row to row. `is_sequential` is that of the order of a reduction (`ReductionOrder`).
+    rows and the strides from row to row. `is_sequential` is that of the order of a reduction (`ReductionOrder`). For a gather, `indexed`
+    has the extent and the stride of each indexed axis.
     """
 
     extents: list[int]
@@ -56,6 +57,7 @@ class OperandAxes(NamedTuple):
     reduced: tuple[int, ...] = ()
     rows: tuple[int, ...] = ()
     is_sequential: bool = False
+    indexed: tuple[tuple[int, int], ...] = ()
 
     @property
     def reduced_count(self) -> int:
@@ -78,9 +80,13 @@ class OperandAxes(NamedTuple):
         """Return the kinds of operands of kernels that can compute `recipe`, or the sum `recipe` of `product`, fastest first.
 
         The kind of an operand is `VECTOR`, `STRIDED`, `ELEMENT` or `NUMBER` along the innermost axis. For a reduction, the kind along
-        the axis of results is followed by the kind along the reduced axis.
+        the axis of results is followed by the kind along the reduced axis. The kind of the indices of a gather is followed by the kind
+        along the indexed axis.
         """
         steps = self.strides[0][1:]
+        if self.indexed:
+            index_kinds = [_describe_step(step) + _describe_step(inner) for step, (_, inner) in zip(steps[1:], self.indexed, strict=True)]
+            return list(dict.fromkeys([(_describe_step(steps[0]), *index_kinds), (STRIDED, *[STRIDED * 2] * len(index_kinds))]))
         if not self.reduced:
             keys = recipe.layout_keys[-len(steps) :]
             kinds = tuple([NUMBER if key is None else _describe_step(step) for key, step in zip(keys, steps, strict=True)])
@@ -122,7 +128,7 @@ def _describe_step(step: int) -> str:
 
 
 def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callable[[], ReductionOrder] | None = None) -> OperandAxes | None:
-    """Return the axes of an operation from the op table, of a store of values of the same dtype, or of a reduction.
+    """Return the axes of an operation from the op table, of positions, of a gather, of a store of values of the same dtype, or of a reduction.
 
     With `product`, `recipe` is a sum of this product. `find_order` returns the order of a reduction: without, only matrix products and
     running reductions have axes. Return None for other operations, and for complex values. A layout may have neither offset tables nor a
@@ -130,7 +136,7 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callab
     """
     reader, op = product or recipe, recipe.op
     is_write, is_reduced = is_store(op), _is_table_reduction(op)
-    if not (is_write or is_reduced or (OPS.get(op.name) is op and recipe.target is None)):
+    if not (is_write or is_reduced or type(op) is Gather or op is POSITION or (OPS.get(op.name) is op and recipe.target is None)):
         return None
     keys = (recipe.target, *recipe.layout_keys[is_write:], *(product.layout_keys if product else ()))
     if any([dtype.is_complex for dtype in (recipe.dtype, *reader.dtypes)]) or any(
@@ -144,12 +150,13 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callab
     if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
         return None
     shape = recipe.shape if target is None else target.shape
-    steps = [[0] * len(shape) if layout is None else layout.strides for layout in operands]
+    steps = [[0] * len(shape) if layout is None else layout.strides[: len(shape)] for layout in operands]
     result_steps = Layout.contiguous(shape).strides if target is None else target.strides
     extents, strides = _merge(shape, [result_steps, *steps])
     if len(extents) > MAX_AXES or (extents and strides[0][0] != 1):
         return None  # the shipped kernels write vectors with a step of 1
-    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])])
+    indexed = [(n, step) for layout in operands[:1] if layout for n, step in zip(layout.shape, layout.strides, strict=True)][len(shape) :]
+    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])], indexed=tuple(indexed))
 
 
 def _is_table_reduction(op: Operation) -> bool:

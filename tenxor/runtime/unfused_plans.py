@@ -15,7 +15,7 @@ from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import KernelArguments
-from ..graph.node import EMPTY, POSITION, Node, Scalar, Scan, is_read_from_memory, is_store
+from ..graph.node import EMPTY, POSITION, Gather, Node, Scalar, Scan, is_read_from_memory, is_write
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..graph.reduction_limits import MIN_CONTRACTION_SIZES
 from ..layout import Layout
@@ -98,9 +98,9 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
 def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
     """Return whether the piece of `node` and `fused` has a stand-in for each read, even for two reads of the same node.
 
-    So `x * x` and `x * y` share a plan. A store must know whether the kernel reads the overwritten memory.
+    So `x * x` and `x * y` share a plan. A write must know whether the kernel reads the overwritten memory.
     """
-    return len(fused) < 2 and not is_store(node.op)
+    return len(fused) < 2 and not is_write(node.op)
 
 
 def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
@@ -277,7 +277,7 @@ def _is_standalone(node: Node, reader: Node) -> bool:
         return False
     if isinstance(op, Reduction):
         return reader is node or not any(node.offsets)
-    return isinstance(op, Op) or op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
+    return isinstance(op, Op) or op in (POSITION, EMPTY) or is_write(op) or type(op) in (Scan, Gather)
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:
@@ -307,13 +307,19 @@ def has_fused_order(node: Node, reader: Node) -> bool:
 
 
 def _has_full_operand(source: Node) -> bool:
-    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone."""
+    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone.
+
+    The data and the indices of a gather together may do so.
+    """
     while source.buffer is None and isinstance(source.op, Op):
         operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
         full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
         if full_operand is None:
             return False
         source = full_operand
+    if type(source.op) is Gather and all([type(s) is Node and s.buffer is not None for s in source.sources]):
+        layouts = [layout for layout in source.layouts if layout is not None and layout.base is None]
+        return all([n == 1 or any([layout.strides[axis] for layout in layouts]) for axis, n in enumerate(source.shape)])
     return source.buffer is not None or isinstance(source.op, Reduction)
 
 
