@@ -92,6 +92,8 @@ def build_bundles(
             for operands in range(1, MAX_ARITY + 1):
                 for numbers in range(operands + 1):
                     maker.load_row_loop(1 + operands - numbers, numbers)
+            maker.load_row_loop(3, 0, has_scratch=True)  # products of stacks of matrices
+            maker.load_row_loop(5, 0)  # gathers along two axes
             if objects is not None:
                 compile_code(objects, maker)
         path = folder / maker.file_name
@@ -365,7 +367,7 @@ def _op_reductions() -> Iterator[tx.Tensor]:
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
             yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)
-        for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2)):
+        for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2), (STEPS[2], MATRIX_STEPS)):
             left_matrix = _strided_operand(dtype, (MATRIX_ROWS, count), STEPS[:2])
             yield left_matrix @ _strided_operand(dtype, (count, MATRIX_COLUMNS), (RESULT_STEPS[0], column_step))
     for dtype in COMMON_DTYPES:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
 # The kind of the rows of a matrix, and the ends of kinds of operands reduced row by row, and element by element
 MATRIX, ROWS, SEQUENCE = "m", "r", "q"
+CHUNKS = "c"  # the end of the kind of columns that are packed a chunk of steps at a time
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
 MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
 
@@ -66,10 +67,21 @@ class OperandAxes(NamedTuple):
 
     @property
     def is_matrix_product(self) -> bool:
-        """True for a sum of products of rows of the first operand, and of columns of the second along the innermost axis."""
+        """True for a sum of products of rows of the first operand, and of columns of the second along the innermost axis.
+
+        There may be further axes, of stacks of matrices.
+        """
         return (
-            len(self.extents) == 2 and len(self.reduced) == 4 and self.strides[0][1] == self.strides[1][2] == 0 and _is_product(*self[:3])
+            len(self.extents) > 1
+            and len(self.reduced) == 4
+            and self.strides[0][1] == self.strides[1][2] == 0
+            and _is_product(self.extents[:2], self.strides[:2], self.reduced)
         )
+
+    @property
+    def inner_count(self) -> int:
+        """The number of axes of results inside a kernel. The kernel runs on each index of the other axes."""
+        return 2 if self.is_matrix_product else 1
 
     @property
     def is_scan(self) -> bool:
@@ -98,7 +110,7 @@ class OperandAxes(NamedTuple):
         if self.is_matrix_product:
             if self.strides[0][2] == 1:
                 return [(MATRIX + STRIDED, VECTOR + STRIDED)]
-            return [(MATRIX + STRIDED, STRIDED + STRIDED)] if self.reduced[0] <= STEPS_PER_CHUNK else []
+            return [(MATRIX + STRIDED, STRIDED + STRIDED + (CHUNKS if self.reduced[0] > STEPS_PER_CHUNK else ""))]
         if self.has_columns:
             if all([step in (0, 1) for step in steps]):
                 return [tuple([_describe_step(step) + STRIDED + (ROWS if self.rows else "") for step in steps])]
@@ -234,17 +246,39 @@ def _sum_moves(axis: Sequence[int]) -> int:
     return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
 
 
-def is_plain_matrix_product(recipe: Recipe, product: Recipe, in_memory: Sequence[bool]) -> bool:
-    """Return whether the sum `recipe` of `product` is the product of two matrices in every kernel, fused with its operands or not.
+def is_matrix_product_in_every_kernel(
+    recipe: Recipe, product: Recipe, in_memory: Sequence[bool], has_unit_rows: Sequence[bool]
+) -> bool:
+    """Return whether the sum `recipe` of `product`, a product of two matrices or of stacks of matrices, adds in the same order fused with
+    its factors and with stored factors.
 
-    `in_memory` says which operands are in memory. Kernels of matrix products add step after step. With few results, the order also depends
-    on the strides of the operands along the steps.
+    `in_memory` says which factors are in memory, and `has_unit_rows` which factors are computed from operands with steps of 1 along their
+    last axis. Kernels of matrix products add step after step. With few results, the order also depends on the strides of the operands
+    along the steps.
     """
-    axes = merge_axes(recipe, product) if sum([n != 1 for n in product.shape]) == 3 else None
-    if axes is None or not axes.is_matrix_product:
+    (key,), factor_layouts = recipe.layout_keys, [key and key.layout for key in product.layout_keys]
+    assert key is not None
+    axes = _find_axes(key.layout, Layout.contiguous(product.shape))
+    if axes is None or any([layout is None or layout.base is not None or layout.tables is not None for layout in factor_layouts]):
         return False
-    has_stride = any([is_stored and step != 1 for is_stored, step in zip(in_memory, axes.reduced[2:], strict=True)])
-    return has_stride or prod(axes.extents) >= MIN_UNIT_RESULTS
+    ndim = len(recipe.shape)
+    moves = [[layout.strides[axis] if axis >= 0 else 0 for axis in axes] for layout in factor_layouts if layout is not None]
+    extents = [product.shape[axis] if axis >= 0 else 1 for axis in axes]
+    steps = [axis for axis in range(ndim, len(axes)) if extents[axis] != 1]
+    results = [axis for axis in range(ndim) if extents[axis] != 1]
+    if len(steps) != 1 or not results:
+        return False
+    (step,) = steps
+    by_side = [[extents[a] for a in results if moves[side][a] and not moves[1 - side][a]] for side in (0, 1)]
+    last_side = next((side for side in (0, 1) if moves[side][results[-1]] and not moves[1 - side][results[-1]]), None)
+    rows, columns = max(by_side[1 - last_side], default=1) if last_side is not None else 1, extents[results[-1]]
+    if not (by_side[0] and by_side[1]):
+        return True  # no product
+    if last_side is None or not _has_product_sizes(rows * columns, extents[step]) or 0 in (moves[0][step], moves[1][step]):
+        return not _has_product_sizes(prod(extents[:ndim]), extents[step])
+    has_stride = any([is_stored and move[step] != 1 for is_stored, move in zip(in_memory, moves, strict=True)])
+    is_unit = moves[last_side][results[-2]] == 0 and all([has_unit and move[step] == 1 for has_unit, move in zip(has_unit_rows, moves, strict=True)])
+    return has_stride or is_unit or rows * columns >= MIN_UNIT_RESULTS
 
 
 def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
@@ -258,16 +292,23 @@ def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
 
 
 def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], reduced: Sequence[int]) -> bool:
-    """Return whether a sum of products is a matrix product: along two axes, only the first or only the second operand moves.
+    """Return whether a sum of products may be a matrix product: along two axes, only the first or only the second operand moves.
 
     A product with few results or steps is none: its lanes run along the steps or along the results (`lowering/match_contraction.py`).
+    The answer is exact if the two axes are the innermost, and both operands move along all others.
     """
-    moves = {(left != 0, right != 0) for _, left, right in strides}
+    moves = [(left != 0, right != 0) for _, left, right in strides]
     if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
         return False
-    steps, results, has_unit_steps = reduced[0], prod(extents), all([step == 1 for step in reduced[2:]])
-    is_small = steps < MIN_CONTRACTION_SIZES[2] or (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
-    return not (is_small or (results < MIN_UNIT_RESULTS and has_unit_steps))
+    is_exact = {*moves[:2]} == {(True, False), (False, True)} and {*moves[2:]} <= {(True, True)}
+    results, has_unit_steps = prod(extents[:2] if is_exact else extents), all([step == 1 for step in reduced[2:]])
+    return _has_product_sizes(results, reduced[0]) and not (results < MIN_UNIT_RESULTS and has_unit_steps)
+
+
+def _has_product_sizes(results: int, steps: int) -> bool:
+    """Return whether a matrix product has enough results, along two axes, and steps, if the operands do not all have unit steps."""
+    rows, columns, min_steps = MIN_CONTRACTION_SIZES
+    return results >= rows * columns and steps >= min_steps and not (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
 
 
 def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -297,10 +338,10 @@ def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
     count, size = axes.reduced_count, prod(axes.extents) * axes.reduced_count
     reduction = recipe.op
     if axes.is_matrix_product:
-        sizes = *axes.extents, count
-        if max([size // n for n in sizes]) > MAX_MATRIX_ELEMENTS:
+        sizes = *axes.extents[:2], count
+        if max([prod(sizes) // n for n in sizes]) > MAX_MATRIX_ELEMENTS:
             return False
-        if min(axes.extents) >= MIN_TILED_READS:
+        if min(axes.extents[:2]) >= MIN_TILED_READS:
             return True
     if size >= MIN_SPLIT_ELEMENTS:
         return False

@@ -75,7 +75,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     if nodes[-1].op is EMPTY and len(nodes) == 1:
         return _build_empty_plan(nodes[-1])
     match = _find_kernel_of(signature, nodes)
-    if match is None or match[2] > MAX_EXTRA_NS or (len(match[1].extents) > 1 and not (by_rows or match[1].is_matrix_product)):
+    if match is None or match[2] > MAX_EXTRA_NS or (len(match[1].extents) > match[1].inner_count and not by_rows):
         return None
     return _find_plan(nodes, *match[:2])
 
@@ -154,7 +154,7 @@ def list_op_keys(signature: GraphSignature) -> list[str]:
     if signature.pending_count > 1 and product is None:
         return []
     axes = _merge_axes_of(node, product)
-    if axes is None or (axes.reduced and not is_served(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
+    if axes is None or (axes.reduced and not is_served(node.recipe, axes)) or len(axes.extents) > axes.inner_count:
         return []
     return [encode_op_key(node.recipe, kinds, product_recipe) for kinds in axes.list_kinds(node.recipe, product_recipe)]
 
@@ -233,7 +233,7 @@ def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, 
         if axes.is_matrix_product or axes.is_scan or not (is_rewritten or is_free):
             return None
         unserved_ns = MAX_EXTRA_NS + size * STRIDED_ELEMENT_NS
-    rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
+    rows = math.prod(axes.extents[axes.inner_count :]) if len(axes.extents) > axes.inner_count else 0
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
     large_ns = MAX_EXTRA_NS + recipe.nbytes // LARGE_BYTES_PER_NS if recipe.nbytes >= max_bytes else 0
     kinds = axes.list_kinds(recipe, product)
@@ -267,16 +267,16 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
             scalars.append((len(scalars), False))
         else:
             sources.append((nodes.index(source), first_offset + position, 0))
-    extent, *outer_extents = axes.extents
-    outer_strides = axes.strides[1:]
+    inner_count = axes.inner_count
+    outer_extents, outer_strides = axes.extents[inner_count:], axes.strides[inner_count:]
     sizes = [_get_size(meaning, axes) for meaning in kernel.sizes]
-    split_extent = axes.extents[-1]
+    split_extent = axes.extents[inner_count - 1]
     work = kernel.work * _count_visits(axes)
-    if outer_extents and not axes.is_matrix_product:
-        compiled, address = backend().run_on_rows(compiled)
+    if outer_extents:
+        compiled, address = backend().run_on_rows(compiled, has_scratch=kernel.has_scratch)
+        sizes = [address, split_extent, len(sizes), *sizes, len(outer_extents)]
         split_extent = math.prod(outer_extents)
         work += split_extent * ROW_NS
-        sizes = [address, extent, len(sizes), *sizes, len(outer_extents)]
         itemsizes = compiled.kernel.itemsizes
         in_memory = [0, *[1 + k - is_write for k in operand_positions if type(reader.sources[k]) is Node]]
         for count, strides in zip(outer_extents, outer_strides, strict=True):
@@ -291,7 +291,7 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     if kernel.has_scratch:
         dtype = node.dtype
         scratch = backend().target.count_contraction_scratch(
-            (_count_block_rows(axes), extent), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
+            (_count_block_rows(axes), axes.extents[0]), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
         )
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
     # To store a product would change a sum that follows the factors

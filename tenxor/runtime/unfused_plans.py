@@ -27,7 +27,7 @@ from ..target import Fusing
 from .deferral import defer_plan, estimate_cost, estimate_gain
 from .graph_signature import GraphSignature, capture_in_python, decode_offset, iter_scalars, make_placeholders
 from .kernel_call import SingleKernelCall
-from .operand_axes import is_plain_matrix_product
+from .operand_axes import is_matrix_product_in_every_kernel
 from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
 from .shipped_op_plans import find_temporary_plan
@@ -149,14 +149,14 @@ def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
 
 
 def _list_elementwise(reduction: Node) -> list[Node]:
-    """Return the pending elementwise nodes under `reduction`, in topological order."""
+    """Return the pending elementwise nodes and gathers under `reduction`, in topological order."""
     order, visited = list[Node](), set[Node]()
     stack = [(source, False) for source in reduction.sources if type(source) is Node]
     while stack:
         node, is_last_visit = stack.pop()
         if is_last_visit:
             order.append(node)
-        elif node not in visited and node.buffer is None and (isinstance(node.op, Op) or node.op is POSITION):
+        elif node not in visited and node.buffer is None and (isinstance(node.op, (Op, Gather)) or node.op is POSITION):
             visited.add(node)
             stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
     return order
@@ -290,27 +290,59 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     op = node.op
     if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
         return True
-    if reader is not node and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
-        in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
-        if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
-            return True
     rows, columns, steps = MIN_CONTRACTION_SIZES
-    is_contraction = reader is node and node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
+    may_be_contraction = node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
+    if may_be_contraction and not (all(map(_has_full_operand, node.sources)) if reader is node else _has_fused_factors(node, reader)):
+        if reader is not node or not all([has_memory_order(source) for source in node.sources]):  # type: ignore[arg-type]
+            return False
     for source in reader.sources:
-        if type(source) is Node:
-            order = has_memory_order(source)
-            is_contraction = is_contraction and not _has_full_operand(source)  # an operand of a contraction depends on rows or on columns
+        if type(source) is Node and has_memory_order(source) is None:
             is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
-            if (order is False and is_contraction) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
+            if not (is_full_sum or is_read_from_memory(source, reader)):
                 return False
     return True
 
 
-def _has_full_operand(source: Node) -> bool:
+def _has_fused_factors(node: Node, product: Node) -> bool:
+    """Return whether the sum `node` of `product` is a contraction either with stored factors and with fused ones, or with neither.
+
+    The answer False may be wrong.
+    """
+    factors = [(source, layout) for source, layout in zip(product.sources, product.layouts, strict=True) if type(source) is Node and layout]
+    is_full = [_has_full_operand(source) for source, _ in factors]
+    if len(factors) == 1:
+        return is_full[0]
+    if all([is_stored_alone(source) for source, _ in factors]) or sum([n != 1 for n in node.shape]) < 2:
+        return True
+    if any([full and source.size == product.size and _is_one_to_one(x) for full, (source, x) in zip(is_full, factors, strict=True)]):
+        return True  # a factor that depends on rows and on columns
+    if not all(is_full):
+        return False
+    in_memory, has_unit_rows = [is_stored_alone(source) for source, _ in factors], [_has_unit_rows(source) for source, _ in factors]
+    return is_matrix_product_in_every_kernel(node.recipe, product.recipe, in_memory, has_unit_rows)
+
+
+def is_stored_alone(source: Node) -> bool:
+    """Return whether `source` is in memory, or the result of a kernel of its own."""
+    return source.buffer is not None or isinstance(source.op, Reduction) or is_write(source.op) or type(source.op) is Scan
+
+
+def _has_unit_rows(source: Node) -> bool:
+    """Return whether all operands of `source`, through elementwise operations, have steps of 1 or 0 along the last axis of `source`."""
+    if is_stored_alone(source) or not isinstance(source.op, Op):
+        return is_stored_alone(source)
+    layouts = [layout for layout in source.layouts if layout is not None]
+    return all([x.base is None and x.tables is None and x.strides[-1:] in ((), (0,), (1,)) for x in layouts]) and all(
+        [_has_unit_rows(s) for s, x in zip(source.sources, source.layouts, strict=True) if type(s) is Node and x and x.strides[-1:] == (1,)]
+    )
+
+
+def _has_full_operand(source: Node | Scalar) -> bool:
     """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone.
 
     The data and the indices of a gather together may do so.
     """
+    assert type(source) is Node
     while source.buffer is None and isinstance(source.op, Op):
         operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
         full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
@@ -320,7 +352,7 @@ def _has_full_operand(source: Node) -> bool:
     if type(source.op) is Gather and all([type(s) is Node and s.buffer is not None for s in source.sources]):
         layouts = [layout for layout in source.layouts if layout is not None and layout.base is None]
         return all([n == 1 or any([layout.strides[axis] for layout in layouts]) for axis, n in enumerate(source.shape)])
-    return source.buffer is not None or isinstance(source.op, Reduction)
+    return is_stored_alone(source)
 
 
 def _is_one_to_one(layout: Layout) -> bool:
