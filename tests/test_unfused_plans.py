@@ -87,6 +87,11 @@ GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least nu
     "product of gathered columns": (2, lambda a, b, v: (a[:, tx.asarray(INDEX[:5])].T @ b[:, tx.asarray(INDEX[:3])]) + 0.5),
     "writes at indices": (8, write_at_indices),
     "products of stacks": (3, lambda a, b, v: (a[:36].reshape(4, 9, 53) @ b[1:].reshape(4, 9, 53).mT + 1).max(axis=0)),
+    "chains of views": (5, lambda a, b, v: tx.exp(a.T.reshape(-1)) * b.reshape(-1) + a.T[:, ::2].reshape(-1)[:1961].sum()),
+    "product of joined heads": (
+        3,
+        lambda a, b, v: a[:16, :12].reshape(4, 4, 12).moveaxis(1, 0).reshape(4, 48) @ b[:32, :48].T + 1,
+    ),
     "running minimum of integers": (3, lambda a, b, v: tx.cummin((a * 100).astype(tx.int64), 0)[0] + 1),
 }
 

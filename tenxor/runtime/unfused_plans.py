@@ -27,7 +27,7 @@ from ..target import Fusing
 from .deferral import defer_plan, estimate_cost, estimate_gain
 from .graph_signature import GraphSignature, capture_in_python, decode_offset, iter_scalars, make_placeholders
 from .kernel_call import SingleKernelCall
-from .operand_axes import is_matrix_product_in_every_kernel
+from .operand_axes import is_matrix_product_in_every_kernel, is_product_of_copies
 from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
 from .shipped_op_plans import find_temporary_plan
@@ -66,8 +66,8 @@ class Piece(NamedTuple):
 def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> list[Piece]:
     """Return the pieces of the graph of `signature`, in order; an empty list to plan the graph as a whole.
 
-    With `is_rewritten`, return the pieces of the graph after the planner's rewriting. Added nodes have slots behind the nodes of the
-    signature.
+    With `is_rewritten`, return the pieces of the graph after the planner's rewriting. Chains of views are read through copies
+    (`_copy_chained_operands`). Added nodes have slots behind the nodes of the signature.
     """
     nodes = make_placeholders(signature)
     roots, slot_of = [nodes[k] for k in signature.root_slots], {node: k for k, node in enumerate(nodes)}
@@ -75,6 +75,9 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
         replacement_of = rewrite_graph([node for node in nodes if node.buffer is None], roots)
         slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
         roots = [replacement_of.get(root, root) for root in roots]
+    copied = _copy_chained_operands(roots)
+    slot_of |= {replacement: slot_of[node] for node, replacement in copied.items() if node in slot_of}
+    roots = [copied.get(root, root) for root in roots]
     scalar_numbers = {id(scalar): k for k, scalar in enumerate(iter_scalars(nodes))}
     slot_count, pieces = len(nodes), list[Piece]()
     for node, fused in _order_pieces(roots):
@@ -93,6 +96,43 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
         scalars = [scalar_numbers[id(source)] for n in readers for source in n.sources if type(source) is not Node]
         pieces.append(Piece(node, fused, [slot_of[n] for n in piece_nodes], [*offsets, (-1, 0)], scalars))
     return pieces
+
+
+def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
+    """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read a copy of the view of memory.
+
+    Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
+    """
+    replacements = dict[Node, Node]()
+    order = _list_pending(roots)
+    summed = {product: node for node in order if (product := find_summed_product(node))}
+    for node in order:
+        sources, layouts = [replacements.get(s, s) if type(s) is Node else s for s in node.sources], list(node.layouts)
+        for k, layout in enumerate(layouts):
+            source = sources[k]
+            if type(source) is Node and isinstance(node.op, Op) and layout is not None and (view := layout.base) is not None:
+                if view.base is None and (node not in summed or is_product_of_copies(summed[node].recipe, node.recipe, k)):
+                    sources[k] = Node.of(OPS["positive"], view.shape, source.dtype, (source,), (view,))
+                    layouts[k] = Layout(layout.shape, layout.strides, layout.offset, layout.tables)
+        if layouts != list(node.layouts):
+            replacements[node] = Node.of(node.op, node.shape, node.dtype, tuple(sources), tuple(layouts), node.target)
+        elif any([s is not old for s, old in zip(sources, node.sources, strict=True)]):
+            replacements[node] = Node(node.recipe, tuple(sources), node.offsets)
+        if node in replacements:
+            replacements[node].is_stored = node.is_stored
+    return replacements
+
+
+def _list_pending(roots: Sequence[Node]) -> list[Node]:
+    """Return the pending nodes below and among `roots`, sources first."""
+    order, stack = dict[Node, None](), [(root, False) for root in reversed(roots)]
+    while stack:
+        node, is_last_visit = stack.pop()
+        if is_last_visit:
+            order[node] = None
+        elif node not in order and node.buffer is None:
+            stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
+    return list(order)
 
 
 def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
@@ -196,7 +236,7 @@ def make_unfused_plan(
         slot = piece.slots[-1]
         if slot not in signature.root_slots:
             gain_ns += estimate_gain(piece.node)
-            if slot < len(nodes) and _reorders_sum(piece.node):
+            if slot < len(nodes) and _reorders_sum(nodes[slot]):
                 moved_slots[slot] = slot_count
                 slot_count += 1
         gain_ns += extra_ns
@@ -345,7 +385,7 @@ def _has_full_operand(source: Node | Scalar) -> bool:
     assert type(source) is Node
     while source.buffer is None and isinstance(source.op, Op):
         operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
-        full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
+        full_operand = next((s for s in operands if type(s) is Node), None)
         if full_operand is None:
             return False
         source = full_operand
