@@ -92,6 +92,8 @@ def wrap_recording(
         words = () if describe_call is None else describe_call(*args, **keywords)
         if words is None:
             return fallback(*args, **keywords)
+        if any([node.graph_node_count > MAX_OPERAND_NODES for node in _list_pending_nodes((x, *arguments))]):
+            _compute_long_graphs((x, *arguments))  # as before a replay, so that this call and a replay leave equal graphs
         with no_eager_eval():
             first_node_number = next_serial()
             with collect_reports() as reports:
@@ -126,8 +128,7 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     the long graphs has a large result, larger than every operand, nothing is computed and False is returned. Nothing is computed either,
     and True is returned, if an exact count shows that the graphs are short enough.
     """
-    nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
-    nodes = [node for node in nodes if node.buffer is None and not node.is_traced]
+    nodes = _list_pending_nodes(arguments)
     is_full = any([node.graph_node_count > MAX_OPERAND_NODES for node in nodes])
     counts = {node: count_pending(node) for node in nodes if node.graph_node_count > MAX_PENDING_NODES // 2}
     if is_full and max(counts.values()) <= MAX_OPERAND_NODES:
@@ -135,6 +136,12 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     long_nodes = [node for node, count in counts.items() if count > MAX_PENDING_NODES // 2]
     are_small = all([node.recipe.nbytes <= max(node.max_operand_nbytes, MAX_SMALL_BLOCK_BYTES) for node in long_nodes])
     return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
+
+
+def _list_pending_nodes(arguments: Sequence[Any]) -> list[Node]:
+    """Return the pending nodes of the tensors in `arguments` that depend on no argument of a traced function."""
+    nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
+    return [node for node in nodes if node.buffer is None and not node.is_traced]
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:

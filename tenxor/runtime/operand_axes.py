@@ -140,7 +140,8 @@ def _describe_step(step: int) -> str:
 
 
 def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callable[[], ReductionOrder] | None = None) -> OperandAxes | None:
-    """Return the axes of an operation from the op table, of positions, of a gather, of a store of values of the same dtype, or of a reduction.
+    """Return the axes of an operation from the op table, of positions, of a gather, of a store of values of the
+    same dtype, or of a reduction.
 
     With `product`, `recipe` is a sum of this product. `find_order` returns the order of a reduction: without, only matrix products and
     running reductions have axes. Return None for other operations, and for complex values. A layout may have neither offset tables nor a
@@ -246,9 +247,7 @@ def _sum_moves(axis: Sequence[int]) -> int:
     return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
 
 
-def is_matrix_product_in_every_kernel(
-    recipe: Recipe, product: Recipe, in_memory: Sequence[bool], has_unit_rows: Sequence[bool]
-) -> bool:
+def is_matrix_product_in_every_kernel(recipe: Recipe, product: Recipe, in_memory: Sequence[bool], has_unit_rows: Sequence[bool]) -> bool:
     """Return whether the sum `recipe` of `product`, a product of two matrices or of stacks of matrices, adds in the same order fused with
     its factors and with stored factors.
 
@@ -256,7 +255,7 @@ def is_matrix_product_in_every_kernel(
     last axis. Kernels of matrix products add step after step. With few results, the order also depends on the strides of the operands
     along the steps.
     """
-    (key,), factor_layouts = recipe.layout_keys, [key and key.layout for key in product.layout_keys]
+    (key,), factor_layouts = recipe.layout_keys, [None if key is None else key.layout for key in product.layout_keys]
     assert key is not None
     axes = _find_axes(key.layout, Layout.contiguous(product.shape))
     if axes is None or any([layout is None or layout.base is not None or layout.tables is not None for layout in factor_layouts]):
@@ -277,7 +276,9 @@ def is_matrix_product_in_every_kernel(
     if last_side is None or not _has_product_sizes(rows * columns, extents[step]) or 0 in (moves[0][step], moves[1][step]):
         return not _has_product_sizes(prod(extents[:ndim]), extents[step])
     has_stride = any([is_stored and move[step] != 1 for is_stored, move in zip(in_memory, moves, strict=True)])
-    is_unit = moves[last_side][results[-2]] == 0 and all([has_unit and move[step] == 1 for has_unit, move in zip(has_unit_rows, moves, strict=True)])
+    is_unit = moves[last_side][results[-2]] == 0 and all(
+        [has_unit and move[step] == 1 for has_unit, move in zip(has_unit_rows, moves, strict=True)]
+    )
     return has_stride or is_unit or rows * columns >= MIN_UNIT_RESULTS
 
 
@@ -295,9 +296,7 @@ def is_product_of_copies(recipe: Recipe, product: Recipe, side: int) -> bool:
     if layout.offset or layout.tables or other_layout.base is not None or other_layout.tables is not None or axes[-1] < 0:
         return False
     steps, columns = product.shape[axes[-1]], product.shape[axes[ndim - 1]] if axes[ndim - 1] >= 0 else 1
-    distinct = Layout(
-        tuple([n if step else 1 for n, step in zip(layout.shape, layout.strides, strict=True)]), tuple(layout.strides)
-    )
+    distinct = Layout(tuple([n if step else 1 for n, step in zip(layout.shape, layout.strides, strict=True)]), tuple(layout.strides))
     view = layout.base
     split = next((k for k in range(len(view.shape)) if prod(view.shape[k:]) == steps), 0)
     is_in_order = layout.strides[axes[-1]] == 1 and prod(distinct.shape) == prod(view.shape) and distinct.is_contiguous()

@@ -103,19 +103,24 @@ def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
 
     Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
     """
-    replacements = dict[Node, Node]()
-    order = _list_pending(roots)
-    summed = {product: node for node in order if (product := find_summed_product(node))}
+    order, replacements = _list_pending(roots), dict[Node, Node]()
+    chained = {node for node in order if isinstance(node.op, Op) and any([key and key.layout.base for key in node.recipe.layout_keys])}
+    if not chained:
+        return replacements
+    sums = [(node, product) for node in order if (product := find_summed_product(node))]
+    sum_of = {product: node for node, product in sums}
+    chained -= {product for product, count in Counter([product for _, product in sums]).items() if count > 1}
     for node in order:
         sources, layouts = [replacements.get(s, s) if type(s) is Node else s for s in node.sources], list(node.layouts)
-        for k, layout in enumerate(layouts):
-            source = sources[k]
-            if type(source) is Node and isinstance(node.op, Op) and layout is not None and (view := layout.base) is not None:
-                if view.base is None and (node not in summed or is_product_of_copies(summed[node].recipe, node.recipe, k)):
-                    sources[k] = Node.of(OPS["positive"], view.shape, source.dtype, (source,), (view,))
-                    layouts[k] = Layout(layout.shape, layout.strides, layout.offset, layout.tables)
+        for k, (source, layout) in enumerate(zip(sources, node.layouts, strict=True)):
+            if type(source) is not Node or layout is None or node not in chained:
+                continue
+            view, may_copy = layout.base, node not in sum_of or is_product_of_copies(sum_of[node].recipe, node.recipe, k)
+            if view is not None and view.base is None and may_copy:
+                sources[k] = Node.of(OPS["positive"], view.shape, source.dtype, (source,), (view,))
+                layouts[k] = Layout(layout.shape, layout.strides, layout.offset, layout.tables)
         if layouts != list(node.layouts):
-            replacements[node] = Node.of(node.op, node.shape, node.dtype, tuple(sources), tuple(layouts), node.target)
+            replacements[node] = Node.of(node.op, node.shape, node.dtype, tuple(sources), tuple(layouts))
         elif any([s is not old for s, old in zip(sources, node.sources, strict=True)]):
             replacements[node] = Node(node.recipe, tuple(sources), node.offsets)
         if node in replacements:
@@ -123,16 +128,17 @@ def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
     return replacements
 
 
-def _list_pending(roots: Sequence[Node]) -> list[Node]:
-    """Return the pending nodes below and among `roots`, sources first."""
-    order, stack = dict[Node, None](), [(root, False) for root in reversed(roots)]
+def _list_pending(roots: Iterable[Node], is_included: Callable[[Node], bool] = lambda node: True) -> list[Node]:
+    """Return the pending nodes below and among `roots` for which `is_included`, sources first. Nodes below other nodes are left out."""
+    order, visited, stack = list[Node](), set[Node](), [(root, False) for root in roots]
     while stack:
         node, is_last_visit = stack.pop()
         if is_last_visit:
-            order[node] = None
-        elif node not in order and node.buffer is None:
+            order.append(node)
+        elif node not in visited and node.buffer is None and is_included(node):
+            visited.add(node)
             stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
-    return list(order)
+    return order
 
 
 def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
@@ -190,16 +196,8 @@ def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
 
 def _list_elementwise(reduction: Node) -> list[Node]:
     """Return the pending elementwise nodes and gathers under `reduction`, in topological order."""
-    order, visited = list[Node](), set[Node]()
-    stack = [(source, False) for source in reduction.sources if type(source) is Node]
-    while stack:
-        node, is_last_visit = stack.pop()
-        if is_last_visit:
-            order.append(node)
-        elif node not in visited and node.buffer is None and (isinstance(node.op, (Op, Gather)) or node.op is POSITION):
-            visited.add(node)
-            stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
-    return order
+    sources = [source for source in reduction.sources if type(source) is Node]
+    return _list_pending(sources, lambda node: isinstance(node.op, (Op, Gather)) or node.op is POSITION)
 
 
 def make_unfused_plan(
@@ -332,13 +330,15 @@ def has_fused_order(node: Node, reader: Node) -> bool:
         return True
     rows, columns, steps = MIN_CONTRACTION_SIZES
     may_be_contraction = node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
-    if may_be_contraction and not (all(map(_has_full_operand, node.sources)) if reader is node else _has_fused_factors(node, reader)):
-        if reader is not node or not all([has_memory_order(source) for source in node.sources]):  # type: ignore[arg-type]
-            return False
+    if may_be_contraction and reader is not node and not _has_fused_factors(node, reader):
+        return False
     for source in reader.sources:
-        if type(source) is Node and has_memory_order(source) is None:
+        if type(source) is Node:
+            order = has_memory_order(source)
             is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
-            if not (is_full_sum or is_read_from_memory(source, reader)):
+            # an operand of a contraction depends on rows or on columns
+            is_operand = may_be_contraction and reader is node and not _has_full_operand(source)
+            if (order is False and is_operand) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
 

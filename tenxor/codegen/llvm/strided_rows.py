@@ -115,7 +115,7 @@ def _copy_word(k: int) -> str:
 
 
 def _copy_scratch_words(pointers: int) -> str:
-    """Return the text of the instructions that copy the words of the scratch memory to the arguments of the kernel, behind the stop flag."""
+    """Return the text of the instructions that copy the words of the scratch memory behind the stop flag of the kernel's arguments."""
     return f"""
   %axis.words = mul i64 %axis.count, {pointers + 1}
   %scratch.from = getelementptr i64, ptr %axes, i64 %axis.words
