@@ -264,3 +264,14 @@ def test_operand_donates_memory_only_if_all_its_reads_allow_it(make: Callable[[t
         (step,) = make_plan(piece.capture()).steps
         assert step.donor_candidates
         assert len(_renumber(step, piece.slots, piece).donor_candidates) == count
+
+
+def test_few_temporary_results_of_a_weighted_sum_wait_for_their_readers() -> None:
+    x = tx.asarray(RNG.normal(size=1 << 15)).realize()
+    y = sum((weight * x[k : k + 30_000] for k, weight in enumerate((0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4))), start=x[:30_000])
+    tx.release_memory()
+    before = tx.memory().in_use
+    tx.memory(reset_peak=True)
+    with disabled(), choosing_fusion(lambda: False):
+        y.realize()
+    assert tx.memory().peak - before < 4 * y.nbytes

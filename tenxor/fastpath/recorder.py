@@ -32,7 +32,7 @@ from ..graph.spec import (
 )
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
-from ..runtime.pending_limits import count_pending
+from ..runtime.pending_limits import cap_graph_size, count_pending, postpone_cuts
 from ..runtime.realize import realize
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
@@ -92,9 +92,7 @@ def wrap_recording(
         words = () if describe_call is None else describe_call(*args, **keywords)
         if words is None:
             return fallback(*args, **keywords)
-        if any([node.graph_node_count > MAX_OPERAND_NODES for node in _list_pending_nodes((x, *arguments))]):
-            _compute_long_graphs((x, *arguments))  # as before a replay, so that this call and a replay leave equal graphs
-        with no_eager_eval():
+        with no_eager_eval(), postpone_cuts():
             first_node_number = next_serial()
             with collect_reports() as reports:
                 result = fallback(*args, **keywords)
@@ -116,9 +114,23 @@ def wrap_recording(
             split_call = SplitCall.of(name, (x, *arguments), tuple(keywords), tape_mask=_get_tape_mask(key))
             if split_call is not None:
                 split_call.trace_call(x.spec.call_templates.get(name, {}).get(key), fallback, args, keywords, describe_call)
+        _cut_long_results(result, (x, *arguments))
         return result
 
     return method
+
+
+def _cut_long_results(result: Any, arguments: Sequence[Any]) -> None:
+    """Compute a part of the graph of `result`, of a call recorded now, if the graph is too long: the operands, as before a replay.
+
+    So the call and a replay leave equal graphs, and share plans.
+    """
+    results = _list_pending_nodes(result if isinstance(result, tuple) else (result,))
+    if any([node.graph_node_count > MAX_PENDING_NODES and count_pending(node) > MAX_PENDING_NODES for node in results]):
+        _compute_long_graphs(arguments)
+        for node in results:
+            if node.buffer is None and count_pending(node) > MAX_PENDING_NODES:
+                cap_graph_size(node)
 
 
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:

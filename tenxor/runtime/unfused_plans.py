@@ -190,7 +190,9 @@ def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
         if isinstance(node.op, Reduction) and not has_fused_order(node, reader):
             fused = _list_elementwise(node)
         stack.append((node, fused))
-        stack += [(s, None) for n in (node, *fused) for s in n.sources if type(s) is Node and s not in fused]
+        sources = [s for n in (node, *fused) for s in n.sources if type(s) is Node and s not in fused]
+        # the source with the largest graph comes first, so that few results wait for their readers
+        stack += [(source, None) for source in sorted(sources, key=lambda source: source.graph_node_count)]
     return [] if any(map(_reads_product, exponentials)) else order  # may be attention, rewritten as a whole
 
 
@@ -377,22 +379,27 @@ def _has_unit_rows(source: Node) -> bool:
     )
 
 
-def _has_full_operand(source: Node | Scalar) -> bool:
+def _has_full_operand(source: Node) -> bool:
     """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone.
 
     The data and the indices of a gather together may do so.
     """
-    assert type(source) is Node
-    while source.buffer is None and isinstance(source.op, Op):
-        operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
-        full_operand = next((s for s in operands if type(s) is Node), None)
-        if full_operand is None:
-            return False
-        source = full_operand
-    if type(source.op) is Gather and all([type(s) is Node and s.buffer is not None for s in source.sources]):
-        layouts = [layout for layout in source.layouts if layout is not None and layout.base is None]
-        return all([n == 1 or any([layout.strides[axis] for layout in layouts]) for axis, n in enumerate(source.shape)])
-    return is_stored_alone(source)
+    stack, visited = [source], set[Node]()
+    while stack:
+        node = stack.pop()
+        if is_stored_alone(node):
+            return True
+        if node in visited:
+            continue
+        visited.add(node)
+        if type(node.op) is Gather and all([type(s) is Node and is_stored_alone(s) for s in node.sources]):
+            layouts = [layout for layout in node.layouts if layout is not None and layout.base is None]
+            if all([n == 1 or any([layout.strides[axis] for layout in layouts]) for axis, n in enumerate(node.shape)]):
+                return True
+        elif isinstance(node.op, Op):
+            pairs = zip(node.sources, node.layouts, strict=True)
+            stack += [s for s, layout in pairs if type(s) is Node and layout is not None and _is_one_to_one(layout)]
+    return False
 
 
 def _is_one_to_one(layout: Layout) -> bool:
