@@ -289,11 +289,11 @@ def is_product_of_copies(recipe: Recipe, product: Recipe, side: int) -> bool:
     The chain must split the factor into axes of rows and of steps. Then the longest axis of rows must suffice for a matrix product.
     """
     axes = _find_axes(recipe.layout_keys[0].layout, Layout.contiguous(product.shape)) if recipe.layout_keys[0] else None
-    ndim, (chain, other) = len(recipe.shape), [product.layout_keys[k] for k in (side, 1 - side)]
-    if axes is None or chain is None or other is None or len(axes) != ndim + 1 or chain.layout.base is None:
+    ndim, (chain, second_key) = len(recipe.shape), [product.layout_keys[k] for k in (side, 1 - side)]
+    if axes is None or chain is None or second_key is None or len(axes) != ndim + 1 or chain.layout.base is None:
         return False
-    layout, other_layout = chain.layout, other.layout
-    if layout.offset or layout.tables or other_layout.base is not None or other_layout.tables is not None or axes[-1] < 0:
+    layout, second_layout = chain.layout, second_key.layout
+    if layout.offset or layout.tables or second_layout.base is not None or second_layout.tables is not None or axes[-1] < 0:
         return False
     steps, columns = product.shape[axes[-1]], product.shape[axes[ndim - 1]] if axes[ndim - 1] >= 0 else 1
     distinct = Layout(tuple([n if step else 1 for n, step in zip(layout.shape, layout.strides, strict=True)]), tuple(layout.strides))
@@ -302,8 +302,8 @@ def is_product_of_copies(recipe: Recipe, product: Recipe, side: int) -> bool:
     is_in_order = layout.strides[axes[-1]] == 1 and prod(distinct.shape) == prod(view.shape) and distinct.is_contiguous()
     is_in_order = is_in_order and sorted(view.strides[split:], reverse=True) == list(view.strides[split:])
     rows = max(view.shape[:split], default=1)
-    is_column = not layout.strides[axes[ndim - 1]] and other_layout.strides[axes[ndim - 1]] and other_layout.strides[axes[-1]]
-    are_shared = not any([other_layout.strides[axis] for axis in axes[: ndim - 1] if axis >= 0 and product.shape[axis] != 1])
+    is_column = not layout.strides[axes[ndim - 1]] and second_layout.strides[axes[ndim - 1]] and second_layout.strides[axes[-1]]
+    are_shared = not any([second_layout.strides[axis] for axis in axes[: ndim - 1] if axis >= 0 and product.shape[axis] != 1])
     is_large = min(rows, columns) > 1 and rows * columns >= MIN_UNIT_RESULTS and _has_product_sizes(rows * columns, steps)
     return bool(is_in_order and is_column and are_shared and is_large)
 

@@ -310,13 +310,14 @@ def _is_standalone(node: Node, reader: Node) -> bool:
     """Return whether `node` can be computed by itself before its readers.
 
     The result must be at most `MAX_UNFUSED_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
-    from offset 0. `reader` is the node whose sources are read: `node`, or the product under a sum.
+    from offset 0, and be a contraction with stored factors and with fused ones, or with neither. `reader` is the node whose sources are
+    read: `node`, or the product under a sum.
     """
     recipe, op = node.recipe, node.op
     if not 0 < recipe.nbytes <= MAX_UNFUSED_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
         return False
     if isinstance(op, Reduction):
-        return reader is node or not any(node.offsets)
+        return reader is node or (not any(node.offsets) and (op.is_order_free(recipe.dtypes[0]) or _has_fused_factors(node, reader)))
     return isinstance(op, Op) or op in (POSITION, EMPTY) or is_write(op) or type(op) in (Scan, Gather)
 
 
@@ -330,19 +331,23 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     op = node.op
     if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
         return True
-    rows, columns, steps = MIN_CONTRACTION_SIZES
-    may_be_contraction = node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
-    if may_be_contraction and reader is not node and not _has_fused_factors(node, reader):
+    if reader is not node and not _has_fused_factors(node, reader):
         return False
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)
             is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
             # an operand of a contraction depends on rows or on columns
-            is_operand = may_be_contraction and reader is node and not _has_full_operand(source)
+            is_operand = reader is node and _has_contraction_sizes(node) and not _has_full_operand(source)
             if (order is False and is_operand) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
+
+
+def _has_contraction_sizes(node: Node) -> bool:
+    """Return whether the reduction `node` has enough results and steps for a contraction."""
+    rows, columns, steps = MIN_CONTRACTION_SIZES
+    return node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
 
 
 def _has_fused_factors(node: Node, product: Node) -> bool:
@@ -350,29 +355,31 @@ def _has_fused_factors(node: Node, product: Node) -> bool:
 
     The answer False may be wrong.
     """
+    if not _has_contraction_sizes(node):
+        return True
     factors = [(source, layout) for source, layout in zip(product.sources, product.layouts, strict=True) if type(source) is Node and layout]
     is_full = [_has_full_operand(source) for source, _ in factors]
     if len(factors) == 1:
         return is_full[0]
-    if all([is_stored_alone(source) for source, _ in factors]) or sum([n != 1 for n in node.shape]) < 2:
+    if all([_is_stored_alone(source) for source, _ in factors]) or sum([n != 1 for n in node.shape]) < 2:
         return True
     if any([full and source.size == product.size and _is_one_to_one(x) for full, (source, x) in zip(is_full, factors, strict=True)]):
         return True  # a factor that depends on rows and on columns
     if not all(is_full):
         return False
-    in_memory, has_unit_rows = [is_stored_alone(source) for source, _ in factors], [_has_unit_rows(source) for source, _ in factors]
+    in_memory, has_unit_rows = [_is_stored_alone(source) for source, _ in factors], [_has_unit_rows(source) for source, _ in factors]
     return is_matrix_product_in_every_kernel(node.recipe, product.recipe, in_memory, has_unit_rows)
 
 
-def is_stored_alone(source: Node) -> bool:
+def _is_stored_alone(source: Node) -> bool:
     """Return whether `source` is in memory, or the result of a kernel of its own."""
     return source.buffer is not None or isinstance(source.op, Reduction) or is_write(source.op) or type(source.op) is Scan
 
 
 def _has_unit_rows(source: Node) -> bool:
     """Return whether all operands of `source`, through elementwise operations, have steps of 1 or 0 along the last axis of `source`."""
-    if is_stored_alone(source) or not isinstance(source.op, Op):
-        return is_stored_alone(source)
+    if _is_stored_alone(source) or not isinstance(source.op, Op):
+        return _is_stored_alone(source)
     layouts = [layout for layout in source.layouts if layout is not None]
     return all([x.base is None and x.tables is None and x.strides[-1:] in ((), (0,), (1,)) for x in layouts]) and all(
         [_has_unit_rows(s) for s, x in zip(source.sources, source.layouts, strict=True) if type(s) is Node and x and x.strides[-1:] == (1,)]
@@ -387,12 +394,12 @@ def _has_full_operand(source: Node) -> bool:
     stack, visited = [source], set[Node]()
     while stack:
         node = stack.pop()
-        if is_stored_alone(node):
+        if _is_stored_alone(node):
             return True
         if node in visited:
             continue
         visited.add(node)
-        if type(node.op) is Gather and all([type(s) is Node and is_stored_alone(s) for s in node.sources]):
+        if type(node.op) is Gather and all([type(s) is Node and _is_stored_alone(s) for s in node.sources]):
             layouts = [layout for layout in node.layouts if layout is not None and layout.base is None]
             if all([n == 1 or any([layout.strides[axis] for layout in layouts]) for axis, n in enumerate(node.shape)]):
                 return True
