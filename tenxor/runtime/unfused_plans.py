@@ -361,14 +361,21 @@ def _has_fused_factors(node: Node, product: Node) -> bool:
     is_full = [_has_full_operand(source) for source, _ in factors]
     if len(factors) == 1:
         return is_full[0]
-    if all([_is_stored_alone(source) for source, _ in factors]) or sum([n != 1 for n in node.shape]) < 2:
+    in_memory = [_is_read_as_stored(source, product) for source, _ in factors]
+    if all(in_memory) or sum([n != 1 for n in node.shape]) < 2:
         return True
     if any([full and source.size == product.size and _is_one_to_one(x) for full, (source, x) in zip(is_full, factors, strict=True)]):
         return True  # a factor that depends on rows and on columns
     if not all(is_full):
         return False
-    in_memory, has_unit_rows = [_is_stored_alone(source) for source, _ in factors], [_has_unit_rows(source) for source, _ in factors]
+    has_unit_rows = [_has_unit_rows(source) for source, _ in factors]
     return is_matrix_product_in_every_kernel(node.recipe, product.recipe, in_memory, has_unit_rows)
+
+
+def _is_read_as_stored(source: Node, product: Node) -> bool:
+    """Return whether a kernel that sums `product` reads memory as if the factor `source` was stored: in the same order, or the factor."""
+    order = None if _is_stored_alone(source) else has_memory_order(source)
+    return _is_stored_alone(source) or order is True or (order is None and is_read_from_memory(source, product))
 
 
 def _is_stored_alone(source: Node) -> bool:
