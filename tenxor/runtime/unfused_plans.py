@@ -373,9 +373,14 @@ def _has_fused_factors(node: Node, product: Node) -> bool:
 
 
 def _is_read_as_stored(source: Node, product: Node) -> bool:
-    """Return whether a kernel that sums `product` reads memory as if the factor `source` was stored: in the same order, or the factor."""
-    order = None if _is_stored_alone(source) else has_memory_order(source)
-    return _is_stored_alone(source) or order is True or (order is None and is_read_from_memory(source, product))
+    """Return whether a kernel that sums `product` reads memory as if the factor `source` was stored: in the same order, or the factor.
+
+    Kernels mostly read a factor made of scalars and positions alone from memory (`lowering/fuse.py`).
+    """
+    if _is_stored_alone(source) or has_memory_order(source):
+        return True
+    reads_memory = any([_is_stored_alone(s) for n in _list_pending([source]) for s in (n, *n.sources) if type(s) is Node])
+    return not reads_memory and is_read_from_memory(source, product)
 
 
 def _is_stored_alone(source: Node) -> bool:

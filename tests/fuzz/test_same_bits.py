@@ -78,6 +78,7 @@ FACTORS: dict[str, Factor] = {
     "gathered rows": lambda x, t, rows: tx.take(x, rows, axis=-2),
     "gathered columns of a transpose": lambda x, t, rows: tx.take(t.mT, rows, axis=-2) * 0.5,
     "broadcast row": lambda x, t, rows: tx.exp(tx.broadcast_to(x[..., :1, :], x.shape)),
+    "unit matrix": lambda x, t, rows: tx.broadcast_to(tx.eye(*x.shape[-2:], dtype=x.dtype), x.shape) * 0.3,
     "constant": lambda x, t, rows: tx.full(x.shape, 0.3, dtype=x.dtype),
 }
 
