@@ -32,7 +32,7 @@ from ..graph.spec import (
 )
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
-from ..runtime.pending_limits import cap_graph_size, count_pending, postpone_cuts
+from ..runtime.pending_limits import are_cuts_postponed, cap_graph_size, count_pending, postpone_cuts
 from ..runtime.realize import realize
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
@@ -78,7 +78,7 @@ def wrap_recording(
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         templates = () if key is None else x.spec.call_templates.get(name, ())
         if key is None or key in templates:
-            if _compute_long_graphs((x, *arguments)) and generated_method is not None:
+            if not are_cuts_postponed() and _compute_long_graphs((x, *arguments)) and generated_method is not None:
                 return generated_method(*args, **keywords)
             return fallback(*args, **keywords)
         if (
@@ -114,7 +114,8 @@ def wrap_recording(
             split_call = SplitCall.of(name, (x, *arguments), tuple(keywords), tape_mask=_get_tape_mask(key))
             if split_call is not None:
                 split_call.trace_call(x.spec.call_templates.get(name, {}).get(key), fallback, args, keywords, describe_call)
-        _cut_long_results(result, (x, *arguments))
+        if not are_cuts_postponed():
+            _cut_long_results(result, (x, *arguments))
         return result
 
     return method

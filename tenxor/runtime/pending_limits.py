@@ -53,6 +53,11 @@ def postpone_cuts() -> Iterator[None]:
         _open_contexts.remove(context)
 
 
+def are_cuts_postponed() -> bool:
+    """Return whether a context of `postpone_cuts` is open."""
+    return len(_open_contexts) > 0
+
+
 def cap_graph_size(node: Node) -> None:
     """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
