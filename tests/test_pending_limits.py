@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import fastpath
 from tenxor.lowering.fuse import collect_pending
 from tenxor.memory.block_pool import pool
-from tenxor.runtime.pending_limits import MAX_PENDING_NODES
+from tenxor.runtime.pending_limits import MAX_PENDING_NODES, count_pending
 from tenxor.tensor import Tensor
 
 MiB = 1 << 20
@@ -276,3 +277,16 @@ def test_write_whose_value_is_an_error_leaves_the_old_elements() -> None:
     with pytest.raises(tx.errors.NegativeExponent):
         x[:2] = (x ** tx.asarray([-1, 1, 1]))[:2]
     assert x.tolist() == [2, 3, 4]
+
+
+def test_recorded_call_and_its_replay_leave_equal_graphs() -> None:
+    fastpath.start()
+    graphs, target = list[tuple[bool, int]](), tx.zeros(4, dtype=tx.int64).realize()
+    start = tx.asarray(np.ones((4, 77), np.float32)).realize()
+    for _ in range(3):
+        x = start
+        for k in range(MAX_PENDING_NODES - 10):
+            x = x * (1 + k % 3 * 0.01)
+        loss = tx.nn.functional.cross_entropy(x, target, label_smoothing=0.125)
+        graphs.append((x.node.buffer is None, count_pending(loss.node)))
+    assert graphs[0] == graphs[1] == graphs[2] and not graphs[0][0]

@@ -204,6 +204,11 @@ SUMS: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
     "running sum": lambda x, y: tx.cumulative_sum(x, axis=0),
     "matrix product": lambda x, y: x @ y.T,
     "product of transposes": lambda x, y: x.T @ y,
+    "products of stacks": lambda x, y: tx.stack([x, y, x]).realize() @ tx.stack([y, x, y]).realize().mT,
+    "products of interleaved matrices": lambda x, y: (
+        tx.stack([x, y], axis=2).realize().permute_dims((2, 1, 0)) @ tx.stack([y, x], axis=1).realize().permute_dims((1, 0, 2))
+    ),
+    "products of a stack and a matrix": lambda x, y: tx.stack([x, y], axis=1).realize().permute_dims((1, 0, 2)) @ y.T,
 }
 VIEWS: tuple[Callable[[tx.Tensor], tx.Tensor], ...] = (
     *(lambda x: x, lambda x: x.T, lambda x: x[1:, ::2], lambda x: x[::-1], lambda x: x[:, ::-1], lambda x: x[:, 1:-1]),

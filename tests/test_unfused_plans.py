@@ -22,6 +22,7 @@ from tests.fuzz.same_bits import choosing_fusion
 
 RNG = np.random.default_rng(5)
 A, B = RNG.normal(size=(37, 53)).astype(np.float32), RNG.normal(size=(37, 53)).astype(np.float32)
+INDEX = [int(k) for k in RNG.integers(-37, 37, 11)]
 V = RNG.normal(size=53).astype(np.float32)
 
 
@@ -41,6 +42,14 @@ def write_rows(a: tx.Tensor, b: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
     x[1:-1] = tx.exp(b[:-2] + b[2:]) - v
     x[0] = x[1] * 2
     x[:, 3] = 0.5
+    return x + 1
+
+
+def write_at_indices(a: tx.Tensor, b: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
+    x, index = a * 2, tx.asarray([3, -1, 0, 3])
+    x[index] = tx.exp(b[:4]) - v
+    x[index, 2] *= 0.5
+    x.index_add_(0, tx.argmax(b, axis=1)[:4] % 37, x[1:5] * v)
     return x + 1
 
 
@@ -70,6 +79,19 @@ GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least nu
     "large results": (2, lambda a, b, v: tx.exp(tx.broadcast_to(v, (8000, 53))) + 1),
     "small products of matrices": (2, lambda a, b, v: (a[:3, :2] @ b[:3, :2].T + 1) @ a[:3, :4]),
     "product of matrices by broadcasting": (3, lambda a, b, v: (a / a.sum(axis=0)).T @ (b - v)),
+    "gather of rows": (4, lambda a, b, v: tx.softmax((a * 2)[tx.asarray([3, -1, 3])] + v, axis=-1)),
+    "gather at computed indices": (4, lambda a, b, v: tx.exp(a)[tx.argmax(b, axis=0), tx.arange(53)] * v),
+    "means of gathered rows": (4, lambda a, b, v: (a[tx.asarray(INDEX)] + b[tx.asarray(INDEX[::-1])]).mean(axis=1)),
+    "product of gathered rows": (3, lambda a, b, v: (a[tx.asarray(INDEX)] @ b[tx.asarray(INDEX[:5])].T) * 0.5),
+    "small product with a sum of a transpose": (0, lambda a, b, v: ((a[:4, :9] + b[:9, :4].T) @ a[4:8, :9].T) + 0.5),
+    "product of gathered columns": (0, lambda a, b, v: (a[:, tx.asarray(INDEX[:5])].T @ b[:, tx.asarray(INDEX[:3])]) + 0.5),
+    "writes at indices": (8, write_at_indices),
+    "products of stacks": (3, lambda a, b, v: (a[:36].reshape(4, 9, 53) @ b[1:].reshape(4, 9, 53).mT + 1).max(axis=0)),
+    "chains of views": (5, lambda a, b, v: tx.exp(a.T.reshape(-1)) * b.reshape(-1) + a.T[:, ::2].reshape(-1)[:1961].sum()),
+    "product of joined heads": (
+        3,
+        lambda a, b, v: a[:16, :12].reshape(4, 4, 12).moveaxis(1, 0).reshape(4, 48) @ b[:32, :48].T + 1,
+    ),
     "running minimum of integers": (3, lambda a, b, v: tx.cummin((a * 100).astype(tx.int64), 0)[0] + 1),
 }
 
@@ -112,8 +134,13 @@ class TestComputationByParts:
         assert product.storage.node.buffer is None
         assert product.sum(axis=-1).numpy().tobytes() == expected.tobytes()
 
-    def test_graph_with_a_gather_is_planned_as_a_whole(self) -> None:
-        assert count_parts(tx.asarray(A)[tx.asarray([1, 2])] * 2 + 1) == 0
+    def test_index_out_of_range_is_an_error_that_names_the_operation(self) -> None:
+        a, index = tx.asarray(A), tx.asarray([1, 36]) + 1
+        with choosing_fusion(lambda: False):
+            result = tx.take(a * 2, index, axis=0) + 1
+            assert count_parts(result) == 4
+            with pytest.raises(IndexError, match="take: index 37 is out of range for axis 0 of size 37"):
+                result.realize()
 
     def test_graph_with_many_missing_kernels_is_planned_as_a_whole(self) -> None:
         signature = capture_in_python([(tx.exp(tx.asarray(A) * 2) + 1).storage.node])
@@ -236,3 +263,14 @@ def test_operand_donates_memory_only_if_all_its_reads_allow_it(make: Callable[[t
         (step,) = make_plan(piece.capture()).steps
         assert step.donor_candidates
         assert len(_renumber(step, piece.slots, piece).donor_candidates) == count
+
+
+def test_few_temporary_results_of_a_weighted_sum_wait_for_their_readers() -> None:
+    x = tx.asarray(RNG.normal(size=1 << 15)).realize()
+    y = sum((weight * x[k : k + 30_000] for k, weight in enumerate((0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4))), start=x[:30_000])
+    tx.release_memory()
+    before = tx.memory().in_use
+    tx.memory(reset_peak=True)
+    with disabled(), choosing_fusion(lambda: False):
+        y.realize()
+    assert tx.memory().peak - before < 4 * y.nbytes

@@ -23,13 +23,13 @@ from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
 from ..errors import TenxorError
 from ..fastpath import disabled, get_object_table
 from ..fastpath.machine_code import compile_code
-from ..graph.node import Node
+from ..graph.node import POSITION, Node, intern_gather
 from ..layout import Layout
 from ..ops import OPS
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
 from ..runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
-from ..runtime.operand_axes import ELEMENT, NUMBER, STRIDED
+from ..runtime.operand_axes import ELEMENT, NUMBER, STRIDED, VECTOR
 from ..runtime.pending_limits import forget_pending_refs
 from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
@@ -92,6 +92,8 @@ def build_bundles(
             for operands in range(1, MAX_ARITY + 1):
                 for numbers in range(operands + 1):
                     maker.load_row_loop(1 + operands - numbers, numbers)
+            maker.load_row_loop(3, 0, has_scratch=True)  # products of stacks of matrices
+            maker.load_row_loop(5, 0)  # gathers along two axes
             if objects is not None:
                 compile_code(objects, maker)
         path = folder / maker.file_name
@@ -185,6 +187,7 @@ def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
     table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [
         ("operations", _operations),
         ("reductions", _op_reductions),
+        ("gathers", _gathers),
         ("bool", _booleans),
     ]
     for dtype in DTYPES:
@@ -295,13 +298,15 @@ def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tenso
 
 COMMON_DTYPES = (tx.float32, tx.float64, tx.int64, tx.bool)  # dtypes with all operations
 OPERATION_DTYPES = (*COMMON_DTYPES, tx.int32, tx.uint8)  # dtypes with the common operations
-COMMON_OPERATIONS = (*ARITHMETIC, *COMPARISONS, "maximum", "minimum", "negative", "positive", "where")
+COMMON_OPERATIONS = (*ARITHMETIC, *COMPARISONS, "maximum", "minimum", "negative", "positive", "where", "where_seen")
 MIXED_DTYPES = ((tx.float64, tx.bool), (tx.float32, tx.bool), (tx.int64, tx.bool), (tx.float64, tx.int64))
 # Kinds of operands, by the arity of the operation; further ones for the common operations
 OPERAND_KINDS = {1: ("v", "s"), 2: ("vv", "vn", "nv", "ss"), 3: ("vvv", "vnn", "sss", "snn")}
 COMMON_OPERAND_KINDS = {2: ("ve", "ev", "sn", "ns"), 3: ("vvn", "vnv", "ssn", "sns")}
 CAST = OPS["cast"]
 MAX_ARITY = 3
+# Kinds of the data and of the indices of gathers: rows of a matrix, elements of a vector and of a matrix, and any elements
+GATHER_KINDS = (("v", "es"), ("e", "vv"), ("s", "ss"), ("e", "vs", "vv"), ("s", "ss", "ss"))
 STEPS = (37, 41, 43)  # steps of the operands, in elements: unusual primes
 VECTOR_LENGTH = 1009
 OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
@@ -327,7 +332,7 @@ def _operations() -> Iterator[tx.Tensor]:
         is_common = op.name in COMMON_OPERATIONS
         kinds_of_operands = OPERAND_KINDS.get(op.arity, ()) + (COMMON_OPERAND_KINDS.get(op.arity, ()) if is_common else ())
         dtypes = [(dtype,) * op.arity for dtype in (OPERATION_DTYPES if is_common else COMMON_DTYPES)]
-        if op.name == "where":
+        if op.name in ("where", "where_seen"):
             dtypes = [(tx.bool, dtype, dtype) for dtype in OPERATION_DTYPES]
         if op.name in (*ARITHMETIC, *COMPARISONS):
             dtypes += [pair for left, right in MIXED_DTYPES for pair in ((left, right), (right, left))]
@@ -337,6 +342,7 @@ def _operations() -> Iterator[tx.Tensor]:
                 vector = next(x for x in operands if isinstance(x, tx.Tensor))
                 with suppress(TenxorError, TypeError):
                     yield tx.Tensor._compute(op, *[vector._to_operand(x, op.name) for x in operands])
+    yield tx.Tensor._from_node(Node.of(POSITION, (VECTOR_LENGTH,), tx.int64))
     for dtype in OPERATION_DTYPES:
         for result_dtype in OPERATION_DTYPES:
             if result_dtype is not dtype:
@@ -361,7 +367,7 @@ def _op_reductions() -> Iterator[tx.Tensor]:
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
             yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)
-        for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2)):
+        for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2), (STEPS[2], MATRIX_STEPS)):
             left_matrix = _strided_operand(dtype, (MATRIX_ROWS, count), STEPS[:2])
             yield left_matrix @ _strided_operand(dtype, (count, MATRIX_COLUMNS), (RESULT_STEPS[0], column_step))
     for dtype in COMMON_DTYPES:
@@ -371,6 +377,19 @@ def _op_reductions() -> Iterator[tx.Tensor]:
                 ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1])),
             ):
                 yield _running_reduction(name, _strided_operand(dtype, REDUCED_SHAPE, steps), result_steps)
+
+
+def _gathers() -> Iterator[tx.Tensor]:
+    """Yield gathers along one axis and two axes: of rows, of elements in memory order, and of elements with any steps."""
+    for dtype in OPERATION_DTYPES:
+        for kinds in GATHER_KINDS:
+            data_step, *index_steps = [{VECTOR: 1, ELEMENT: 0}.get(kind[0], step) for kind, step in zip(kinds, STEPS, strict=False)]
+            sizes, axes = REDUCED_SHAPE[: len(index_steps)], tuple(range(len(index_steps)))
+            steps = [1 if kind[1] == VECTOR else step for kind, step in zip(kinds[1:], RESULT_STEPS, strict=False)]
+            data = _strided_operand(dtype, (VECTOR_LENGTH, *sizes), (data_step, *steps))
+            indices = [_strided_operand(tx.int64, (VECTOR_LENGTH,), (step,)) for step in index_steps]
+            sources, layouts = zip(*[(x.storage.node, x.layout) for x in (data, *indices)], strict=True)
+            yield tx.Tensor._from_node(Node.of(intern_gather("take", axes), (VECTOR_LENGTH,), dtype, sources, layouts))
 
 
 def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:

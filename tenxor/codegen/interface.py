@@ -237,9 +237,9 @@ class Backend(ABC):
     def compile(self, kernel: Kernel) -> Compiled:
         """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
-    def run_on_rows(self, compiled: Compiled) -> tuple[Compiled, int]:
-        """Return a new kernel that runs `compiled`, a kernel for vectors, on each row of its operands, and the first size argument of the
-        new kernel.
+    def run_on_rows(self, compiled: Compiled, *, has_scratch: bool) -> tuple[Compiled, int]:
+        """Return a new kernel that runs `compiled`, a kernel for vectors or matrices, on each row or matrix of its operands, and the first
+        size argument of the new kernel. With `has_scratch`, the kernel has scratch memory.
 
         That size is the address of the code of `compiled`; the caller puts it first in `KernelArguments.sizes`. The other arguments of the
         new kernel are described in `codegen/llvm/strided_rows.py`. Raise NotImplementedError in a back end without machine code.

@@ -32,7 +32,7 @@ from ..graph.spec import (
 )
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
-from ..runtime.pending_limits import count_pending
+from ..runtime.pending_limits import are_cuts_postponed, cap_graph_size, count_pending, postpone_cuts
 from ..runtime.realize import realize
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
@@ -78,7 +78,7 @@ def wrap_recording(
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         templates = () if key is None else x.spec.call_templates.get(name, ())
         if key is None or key in templates:
-            if _compute_long_graphs((x, *arguments)) and generated_method is not None:
+            if not are_cuts_postponed() and _compute_long_graphs((x, *arguments)) and generated_method is not None:
                 return generated_method(*args, **keywords)
             return fallback(*args, **keywords)
         if (
@@ -90,7 +90,7 @@ def wrap_recording(
         words = () if describe_call is None else describe_call(*args, **keywords)
         if words is None:
             return fallback(*args, **keywords)
-        with no_eager_eval():
+        with no_eager_eval(), postpone_cuts():
             first_node_number = next_serial()
             with collect_reports() as reports:
                 result = fallback(*args, **keywords)
@@ -113,9 +113,24 @@ def wrap_recording(
             split_call = None if tape_mask & TRACED_BIT else SplitCall.of(name, (x, *arguments), tuple(keywords), tape_mask=tape_mask)
             if split_call is not None:
                 split_call.trace_call(x.spec.call_templates.get(name, {}).get(key), fallback, args, keywords, describe_call)
+        if not are_cuts_postponed():
+            _cut_long_results(result, (x, *arguments))
         return result
 
     return method
+
+
+def _cut_long_results(result: Any, arguments: Sequence[Any]) -> None:
+    """Compute a part of the graph of `result`, of a call recorded now, if the graph is too long: the operands, as before a replay.
+
+    So the call and a replay leave equal graphs, and share plans.
+    """
+    results = _list_pending_nodes(result if isinstance(result, tuple) else (result,))
+    if any([node.graph_node_count > MAX_PENDING_NODES and count_pending(node) > MAX_PENDING_NODES for node in results]):
+        _compute_long_graphs(arguments)
+        for node in results:
+            if node.buffer is None and count_pending(node) > MAX_PENDING_NODES:
+                cap_graph_size(node)
 
 
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
@@ -125,8 +140,7 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     the long graphs has a large result, larger than every operand, nothing is computed and False is returned. Nothing is computed either,
     and True is returned, if an exact count shows that the graphs are short enough. Without long graphs, return False.
     """
-    nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
-    nodes = [node for node in nodes if node.buffer is None and not node.is_traced]
+    nodes = _list_pending_nodes(arguments)
     is_full = any([node.graph_node_count > MAX_OPERAND_NODES for node in nodes])
     counts = {node: count_pending(node) for node in nodes if node.graph_node_count > MAX_PENDING_NODES // 2}
     if is_full and max(counts.values()) <= MAX_OPERAND_NODES:
@@ -134,6 +148,12 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     long_nodes = [node for node, count in counts.items() if count > MAX_PENDING_NODES // 2]
     are_small = all([node.recipe.nbytes <= max(node.max_operand_nbytes, MAX_SMALL_BLOCK_BYTES) for node in long_nodes])
     return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
+
+
+def _list_pending_nodes(arguments: Sequence[Any]) -> list[Node]:
+    """Return the pending nodes of the tensors in `arguments` that depend on no argument of a traced function."""
+    nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
+    return [node for node in nodes if node.buffer is None and not node.is_traced]
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """The axes of a single operation, merged where possible, for the choice of a kernel in the package.
 
-An elementwise operation or a store has axes of results. A reduction, a sum of products and a running reduction have one more axis,
-along which elements are reduced. Along each axis, the result and each operand have a stride.
+An elementwise operation, a gather or a store has axes of results. A reduction, a sum of products and a running reduction have one more
+axis, along which elements are reduced. Along each axis, the result and each operand have a stride.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .._utils.records import NamedTuple
 from ..dtypes import float64
-from ..graph.node import Operation, Recipe, Scan, is_store
+from ..graph.node import POSITION, Gather, Operation, Recipe, Scan, is_store
 from ..graph.reduction_limits import (
     MAX_FLOAT_ROW_ELEMENTS,
     MAX_SHORT_ITERATIONS,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
 # The kind of the rows of a matrix, and the ends of kinds of operands reduced row by row, and element by element
 MATRIX, ROWS, SEQUENCE = "m", "r", "q"
+CHUNKS = "c"  # the end of the kind of columns that are packed a chunk of steps at a time
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
 MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
 
@@ -48,7 +49,8 @@ class OperandAxes(NamedTuple):
     `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
     axis. For a reduction, `reduced` has the number of elements that are reduced, and such strides along them: the result's is 0 unless the
     reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are not joined, `rows` has the number of
-    rows and the strides from row to row. `is_sequential` is that of the order of a reduction (`ReductionOrder`).
+    rows and the strides from row to row. `is_sequential` is that of the order of a reduction (`ReductionOrder`). For a gather, `indexed`
+    has the extent and the stride of each indexed axis.
     """
 
     extents: list[int]
@@ -56,6 +58,7 @@ class OperandAxes(NamedTuple):
     reduced: tuple[int, ...] = ()
     rows: tuple[int, ...] = ()
     is_sequential: bool = False
+    indexed: tuple[tuple[int, int], ...] = ()
 
     @property
     def reduced_count(self) -> int:
@@ -64,10 +67,21 @@ class OperandAxes(NamedTuple):
 
     @property
     def is_matrix_product(self) -> bool:
-        """True for a sum of products of rows of the first operand, and of columns of the second along the innermost axis."""
+        """True for a sum of products of rows of the first operand, and of columns of the second along the innermost axis.
+
+        There may be further axes, of stacks of matrices.
+        """
         return (
-            len(self.extents) == 2 and len(self.reduced) == 4 and self.strides[0][1] == self.strides[1][2] == 0 and _is_product(*self[:3])
+            len(self.extents) > 1
+            and len(self.reduced) == 4
+            and self.strides[0][1] == self.strides[1][2] == 0
+            and _is_product(self.extents[:2], self.strides[:2], self.reduced)
         )
+
+    @property
+    def inner_count(self) -> int:
+        """The number of axes of results inside a kernel. The kernel runs on each index of the other axes."""
+        return 2 if self.is_matrix_product else 1
 
     @property
     def is_scan(self) -> bool:
@@ -78,9 +92,13 @@ class OperandAxes(NamedTuple):
         """Return the kinds of operands of kernels that can compute `recipe`, or the sum `recipe` of `product`, fastest first.
 
         The kind of an operand is `VECTOR`, `STRIDED`, `ELEMENT` or `NUMBER` along the innermost axis. For a reduction, the kind along
-        the axis of results is followed by the kind along the reduced axis.
+        the axis of results is followed by the kind along the reduced axis. The kind of the indices of a gather is followed by the kind
+        along the indexed axis.
         """
         steps = self.strides[0][1:]
+        if self.indexed:
+            index_kinds = [_describe_step(step) + _describe_step(inner) for step, (_, inner) in zip(steps[1:], self.indexed, strict=True)]
+            return list(dict.fromkeys([(_describe_step(steps[0]), *index_kinds), (STRIDED, *[STRIDED * 2] * len(index_kinds))]))
         if not self.reduced:
             keys = recipe.layout_keys[-len(steps) :]
             kinds = tuple([NUMBER if key is None else _describe_step(step) for key, step in zip(keys, steps, strict=True)])
@@ -92,7 +110,7 @@ class OperandAxes(NamedTuple):
         if self.is_matrix_product:
             if self.strides[0][2] == 1:
                 return [(MATRIX + STRIDED, VECTOR + STRIDED)]
-            return [(MATRIX + STRIDED, STRIDED + STRIDED)] if self.reduced[0] <= STEPS_PER_CHUNK else []
+            return [(MATRIX + STRIDED, STRIDED + STRIDED + (CHUNKS if self.reduced[0] > STEPS_PER_CHUNK else ""))]
         if self.has_columns:
             if all([step in (0, 1) for step in steps]):
                 return [tuple([_describe_step(step) + STRIDED + (ROWS if self.rows else "") for step in steps])]
@@ -122,7 +140,8 @@ def _describe_step(step: int) -> str:
 
 
 def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callable[[], ReductionOrder] | None = None) -> OperandAxes | None:
-    """Return the axes of an operation from the op table, of a store of values of the same dtype, or of a reduction.
+    """Return the axes of an operation from the op table, of positions, of a gather, of a store of values of the
+    same dtype, or of a reduction.
 
     With `product`, `recipe` is a sum of this product. `find_order` returns the order of a reduction: without, only matrix products and
     running reductions have axes. Return None for other operations, and for complex values. A layout may have neither offset tables nor a
@@ -130,7 +149,7 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callab
     """
     reader, op = product or recipe, recipe.op
     is_write, is_reduced = is_store(op), _is_table_reduction(op)
-    if not (is_write or is_reduced or (OPS.get(op.name) is op and recipe.target is None)):
+    if not (is_write or is_reduced or type(op) is Gather or op is POSITION or (OPS.get(op.name) is op and recipe.target is None)):
         return None
     keys = (recipe.target, *recipe.layout_keys[is_write:], *(product.layout_keys if product else ()))
     if any([dtype.is_complex for dtype in (recipe.dtype, *reader.dtypes)]) or any(
@@ -144,12 +163,13 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callab
     if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
         return None
     shape = recipe.shape if target is None else target.shape
-    steps = [[0] * len(shape) if layout is None else layout.strides for layout in operands]
+    steps = [[0] * len(shape) if layout is None else layout.strides[: len(shape)] for layout in operands]
     result_steps = Layout.contiguous(shape).strides if target is None else target.strides
     extents, strides = _merge(shape, [result_steps, *steps])
     if len(extents) > MAX_AXES or (extents and strides[0][0] != 1):
         return None  # the shipped kernels write vectors with a step of 1
-    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])])
+    indexed = [(n, step) for layout in operands[:1] if layout for n, step in zip(layout.shape, layout.strides, strict=True)][len(shape) :]
+    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])], indexed=tuple(indexed))
 
 
 def _is_table_reduction(op: Operation) -> bool:
@@ -227,17 +247,65 @@ def _sum_moves(axis: Sequence[int]) -> int:
     return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
 
 
-def is_plain_matrix_product(recipe: Recipe, product: Recipe, in_memory: Sequence[bool]) -> bool:
-    """Return whether the sum `recipe` of `product` is the product of two matrices in every kernel, fused with its operands or not.
+def is_matrix_product_in_every_kernel(recipe: Recipe, product: Recipe, in_memory: Sequence[bool], has_unit_rows: Sequence[bool]) -> bool:
+    """Return whether the sum `recipe` of `product`, a product of two matrices or of stacks of matrices, adds in the same order fused with
+    its factors and with stored factors.
 
-    `in_memory` says which operands are in memory. Kernels of matrix products add step after step. With few results, the order also depends
-    on the strides of the operands along the steps.
+    `in_memory` says which factors are in memory, and `has_unit_rows` which factors are computed from operands with steps of 1 along their
+    last axis. Kernels of matrix products add step after step. With few results, the order also depends on the strides of the operands
+    along the steps.
     """
-    axes = merge_axes(recipe, product) if sum([n != 1 for n in product.shape]) == 3 else None
-    if axes is None or not axes.is_matrix_product:
+    (key,), factor_layouts = recipe.layout_keys, [None if key is None else key.layout for key in product.layout_keys]
+    assert key is not None
+    axes = _find_axes(key.layout, Layout.contiguous(product.shape))
+    if axes is None or any([layout is None or layout.base is not None or layout.tables is not None for layout in factor_layouts]):
         return False
-    has_stride = any([is_stored and step != 1 for is_stored, step in zip(in_memory, axes.reduced[2:], strict=True)])
-    return has_stride or prod(axes.extents) >= MIN_UNIT_RESULTS
+    ndim = len(recipe.shape)
+    moves = [[layout.strides[axis] if axis >= 0 else 0 for axis in axes] for layout in factor_layouts if layout is not None]
+    extents = [product.shape[axis] if axis >= 0 else 1 for axis in axes]
+    steps = [axis for axis in range(ndim, len(axes)) if extents[axis] != 1]
+    results = [axis for axis in range(ndim) if extents[axis] != 1]
+    if len(steps) != 1 or not results:
+        return False
+    (step,) = steps
+    by_side = [[extents[a] for a in results if moves[side][a] and not moves[1 - side][a]] for side in (0, 1)]
+    last_side = next((side for side in (0, 1) if moves[side][results[-1]] and not moves[1 - side][results[-1]]), None)
+    rows, columns = max(by_side[1 - last_side], default=1) if last_side is not None else 1, extents[results[-1]]
+    if not (by_side[0] and by_side[1]):
+        return True  # no product
+    if last_side is None or not _has_product_sizes(rows * columns, extents[step]) or 0 in (moves[0][step], moves[1][step]):
+        return not _has_product_sizes(prod(extents[:ndim]), extents[step])
+    has_stride = any([is_stored and move[step] != 1 for is_stored, move in zip(in_memory, moves, strict=True)])
+    is_unit = moves[last_side][results[-2]] == 0 and all(
+        [has_unit and move[step] == 1 for has_unit, move in zip(has_unit_rows, moves, strict=True)]
+    )
+    return has_stride or is_unit or rows * columns >= MIN_UNIT_RESULTS
+
+
+def is_product_of_copies(recipe: Recipe, product: Recipe, side: int) -> bool:
+    """Return whether the sum `recipe` of `product` is a matrix product that adds its steps in order, also if the chain of views of factor
+    `side` is read from a copy.
+
+    The chain must split the factor into axes of rows and of steps. Then the longest axis of rows must suffice for a matrix product.
+    """
+    axes = _find_axes(recipe.layout_keys[0].layout, Layout.contiguous(product.shape)) if recipe.layout_keys[0] else None
+    ndim, (chain, second_key) = len(recipe.shape), [product.layout_keys[k] for k in (side, 1 - side)]
+    if axes is None or chain is None or second_key is None or len(axes) != ndim + 1 or chain.layout.base is None:
+        return False
+    layout, second_layout = chain.layout, second_key.layout
+    if layout.offset or layout.tables or second_layout.base is not None or second_layout.tables is not None or axes[-1] < 0:
+        return False
+    steps, columns = product.shape[axes[-1]], product.shape[axes[ndim - 1]] if axes[ndim - 1] >= 0 else 1
+    distinct = Layout(tuple([n if step else 1 for n, step in zip(layout.shape, layout.strides, strict=True)]), tuple(layout.strides))
+    view = layout.base
+    split = next((k for k in range(len(view.shape)) if prod(view.shape[k:]) == steps), 0)
+    is_in_order = layout.strides[axes[-1]] == 1 and prod(distinct.shape) == prod(view.shape) and distinct.is_contiguous()
+    is_in_order = is_in_order and sorted(view.strides[split:], reverse=True) == list(view.strides[split:])
+    rows = max(view.shape[:split], default=1)
+    is_column = not layout.strides[axes[ndim - 1]] and second_layout.strides[axes[ndim - 1]] and second_layout.strides[axes[-1]]
+    are_shared = not any([second_layout.strides[axis] for axis in axes[: ndim - 1] if axis >= 0 and product.shape[axis] != 1])
+    is_large = min(rows, columns) > 1 and rows * columns >= MIN_UNIT_RESULTS and _has_product_sizes(rows * columns, steps)
+    return bool(is_in_order and is_column and are_shared and is_large)
 
 
 def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
@@ -251,16 +319,23 @@ def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
 
 
 def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], reduced: Sequence[int]) -> bool:
-    """Return whether a sum of products is a matrix product: along two axes, only the first or only the second operand moves.
+    """Return whether a sum of products may be a matrix product: along two axes, only the first or only the second operand moves.
 
     A product with few results or steps is none: its lanes run along the steps or along the results (`lowering/match_contraction.py`).
+    The answer is exact if the two axes are the innermost, and both operands move along all others.
     """
-    moves = {(left != 0, right != 0) for _, left, right in strides}
+    moves = [(left != 0, right != 0) for _, left, right in strides]
     if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
         return False
-    steps, results, has_unit_steps = reduced[0], prod(extents), all([step == 1 for step in reduced[2:]])
-    is_small = steps < MIN_CONTRACTION_SIZES[2] or (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
-    return not (is_small or (results < MIN_UNIT_RESULTS and has_unit_steps))
+    is_exact = {*moves[:2]} == {(True, False), (False, True)} and {*moves[2:]} <= {(True, True)}
+    results, has_unit_steps = prod(extents[:2] if is_exact else extents), all([step == 1 for step in reduced[2:]])
+    return _has_product_sizes(results, reduced[0]) and not (results < MIN_UNIT_RESULTS and has_unit_steps)
+
+
+def _has_product_sizes(results: int, steps: int) -> bool:
+    """Return whether a matrix product has enough results, along two axes, and steps, if the operands do not all have unit steps."""
+    rows, columns, min_steps = MIN_CONTRACTION_SIZES
+    return results >= rows * columns and steps >= min_steps and not (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
 
 
 def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -290,10 +365,10 @@ def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
     count, size = axes.reduced_count, prod(axes.extents) * axes.reduced_count
     reduction = recipe.op
     if axes.is_matrix_product:
-        sizes = *axes.extents, count
-        if max([size // n for n in sizes]) > MAX_MATRIX_ELEMENTS:
+        sizes = *axes.extents[:2], count
+        if max([prod(sizes) // n for n in sizes]) > MAX_MATRIX_ELEMENTS:
             return False
-        if min(axes.extents) >= MIN_TILED_READS:
+        if min(axes.extents[:2]) >= MIN_TILED_READS:
             return True
     if size >= MIN_SPLIT_ELEMENTS:
         return False

@@ -7,7 +7,8 @@ And a small result that keeps much memory alive is computed when memory use grow
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol
 from weakref import ref
 
@@ -24,6 +25,7 @@ from .realize import compute_lock, realize, realize_by_plan
 
 ownership = LazyModule("tenxor.graph.ownership")
 
+MAX_POSTPONED_NODES = 2 * MAX_PENDING_NODES  # nodes in a pending graph while a call is recorded
 SMALL_RESULT_RATIO = 8  # a result this many times smaller than its operands is computed rather than kept pending
 
 
@@ -34,6 +36,28 @@ class NodeOwner(Protocol):
     def node(self) -> Node: ...
 
 
+_open_contexts: list[object] = []
+
+
+@contextmanager
+def postpone_cuts() -> Iterator[None]:
+    """Let graphs grow to `MAX_POSTPONED_NODES` nodes while the context is open, so that a call is recorded whole.
+
+    Contexts may be nested.
+    """
+    context = object()
+    _open_contexts.append(context)
+    try:
+        yield
+    finally:
+        _open_contexts.remove(context)
+
+
+def are_cuts_postponed() -> bool:
+    """Return whether a context of `postpone_cuts` is open."""
+    return len(_open_contexts) > 0
+
+
 def cap_graph_size(node: Node) -> None:
     """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
@@ -41,7 +65,7 @@ def cap_graph_size(node: Node) -> None:
     cuts at operands, too, so a program makes equal graphs with and without the fast path. The whole graph is computed if the fast path
     can, or if no part makes the graph short enough. The graph of a traced node may have any length, as the node has no value.
     """
-    if node.is_traced:
+    if node.is_traced or (_open_contexts and count_pending(node) <= MAX_POSTPONED_NODES):
         return
     fast_path = upcalls.request()
     if fast_path is not None and fast_path.compute_one_of_several(node):

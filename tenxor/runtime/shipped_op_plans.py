@@ -1,7 +1,8 @@
 """Plans for single operations by kernels shipped with the package: no planner and no compiler.
 
 A shipped kernel computes a vector from vectors with a step of 1, with any step, or with a single element, and from numbers. A kernel of a
-reduction, or of a sum of products, also has a step for each operand along the reduced elements. For operands with further axes,
+reduction, or of a sum of products, also has a step for each operand along the reduced elements, and a kernel of a gather an extent and a
+step for each indexed axis. For operands with further axes,
 machine code runs the kernel on each row (`codegen/llvm/strided_rows.py`). So a few kernels for each operation and its dtypes serve
 every layout without offset tables. Each operation rounds its result once, and sums add in the planner's order, so the values equal those
 of the planner's kernel to the bit.
@@ -21,9 +22,9 @@ from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
-from ..graph.node import Node, Recipe, is_store
+from ..graph.node import EMPTY, Gather, Node, Recipe, is_store
 from ..graph.reduced_sources import find_summed_product, has_memory_order
-from ..ops import OPS
+from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
@@ -37,8 +38,9 @@ LARGE_BYTES_PER_NS = 100  # bytes of a large result for each nanosecond to save 
 # In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result or in a row, two constants, the number of
 # rows, reduced or of a matrix product, and of the rows in a block
 EXTENT, REDUCED_EXTENT, ONE, ZERO, ROW_COUNT, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
-# In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, and from row to row
-REDUCED_STEP, ROW_STEP = 8, 16
+# In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, from row to row, and along indexed axes, and for
+# the extents of these axes
+REDUCED_STEP, ROW_STEP, INDEXED_STEP, INDEXED_EXTENT = 8, 16, 24, 32
 find_reduction_order = LazyFunctions("tenxor.lowering.reduction_order").find_reduction_order
 SUMS = REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
 _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
@@ -50,7 +52,8 @@ class ShippedKernel(NamedTuple):
     """The entry of a kernel in the package. `facts` serialises the facts about the kernel (`find_kernel`).
 
     `sizes` has the meaning of each size: one of the negative constants above, or an index into the strides of the innermost axis, or
-    `REDUCED_STEP` and an index into the strides along the reduced elements, or `ROW_STEP` and an index into the strides of the second axis.
+    `REDUCED_STEP` and an index into the strides along the reduced elements, or `ROW_STEP` and an index into the strides of the second axis,
+    or `INDEXED_STEP` or `INDEXED_EXTENT` and the number of an indexed axis.
     `work` is the work per element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
     """
 
@@ -69,8 +72,10 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
     """
     nodes = nodes or signature.nodes
+    if nodes[-1].op is EMPTY and len(nodes) == 1:
+        return _build_empty_plan(nodes[-1])
     match = _find_kernel_of(signature, nodes)
-    if match is None or match[2] > MAX_EXTRA_NS or (len(match[1].extents) > 1 and not (by_rows or match[1].is_matrix_product)):
+    if match is None or match[2] > MAX_EXTRA_NS or (len(match[1].extents) > match[1].inner_count and not by_rows):
         return None
     return _find_plan(nodes, *match[:2])
 
@@ -81,9 +86,18 @@ def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False
     `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a piece of a graph that the planner
     has rewritten.
     """
+    node = signature.nodes[-1]
+    if node.op is EMPTY and len(signature.nodes) == 1:
+        return _build_empty_plan(node), 0
     match = _find_kernel_of(signature, signature.nodes, is_rewritten=is_rewritten)
     plan = None if match is None else _find_plan(signature.nodes, *match[:2])
     return None if match is None or plan is None else (plan, match[2])
+
+
+def _build_empty_plan(node: Node) -> Plan:
+    """Return the plan for `node`, memory with undefined content."""
+    step = PlanStep(0, node.shape, node.dtype, node.recipe.nbytes, EMPTY, 0)
+    return Plan(backend().target, [step], [], [], [], [], [], 0)
 
 
 def _get_product(nodes: Sequence[Node]) -> Node | None:
@@ -121,7 +135,8 @@ def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
 def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None = None) -> str:
     """Return the key of the kernel for an operation with `recipe`, or for the sum `recipe` of `product`, on operands of `kinds`."""
     operand_start = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
-    name = recipe.op if not is_store(recipe.op) else OPS["cast" if NUMBER in kinds else "positive"]
+    name: object = OPS["cast" if NUMBER in kinds else "positive"] if is_store(recipe.op) else recipe.op
+    name = recipe.op.kind if type(recipe.op) is Gather else name
     operands = [f"{dtype}{kind}" for dtype, kind in zip((product or recipe).dtypes[operand_start:], kinds, strict=True)]
     # "sum" and "sum_in_width" of products share a kernel if the dtypes are equal
     return " ".join(
@@ -139,7 +154,7 @@ def list_op_keys(signature: GraphSignature) -> list[str]:
     if signature.pending_count > 1 and product is None:
         return []
     axes = _merge_axes_of(node, product)
-    if axes is None or (axes.reduced and not is_served(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
+    if axes is None or (axes.reduced and not is_served(node.recipe, axes)) or len(axes.extents) > axes.inner_count:
         return []
     return [encode_op_key(node.recipe, kinds, product_recipe) for kinds in axes.list_kinds(node.recipe, product_recipe)]
 
@@ -151,7 +166,7 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     caller must check that the rebuilt plan equals `plan`.
     """
     node, call, keys = signature.nodes[-1], plan.steps[-1].kernel_call, list_op_keys(signature)
-    if not keys or not isinstance(call, SingleKernelCall) or call.can_fail or call.tables:
+    if not keys or not isinstance(call, SingleKernelCall) or call.tables:
         return None
     product = _get_product(signature.nodes) if signature.pending_count > 1 else None
     axes = _merge_axes_of(node, product)
@@ -163,19 +178,28 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
         named_sizes += [(axes.reduced[0], REDUCED_EXTENT), *[(step, REDUCED_STEP + k) for k, step in enumerate(axes.reduced[1:])]]
     if axes.rows:
         named_sizes += [(axes.rows[0], ROW_COUNT), *[(step, ROW_STEP + k) for k, step in enumerate(axes.rows[1:])]]
+    for k, (size, step) in enumerate(axes.indexed):
+        named_sizes += [(size, INDEXED_EXTENT + k), (step, INDEXED_STEP + k)]
     if axes.is_matrix_product:
         named_sizes += [(axes.extents[1], ROW_COUNT), (_count_block_rows(axes), BLOCK_ROWS)]
         named_sizes += [(step, ROW_STEP + k) for k, step in enumerate(axes.strides[1][1:], 1)]
     named_sizes = [(size, meaning) for size, meaning in named_sizes if size not in (0, 1)]
-    meanings = dict(named_sizes) | ({0: ZERO, 1: ONE} if axes.reduced else {})
+    meanings = dict(named_sizes) | {0: ZERO, 1: ONE}
     if len({size for size, _ in named_sizes}) < len(named_sizes):
         return None  # a size does not identify its meaning
-    operands = [signature.nodes.index(source) for source in (product or node).sources if type(source) is Node]
+    reader = product or node
+    operands = [signature.nodes.index(source) for k in _order_operands(reader) if type(source := reader.sources[k]) is Node]
     if [slot for slot, *_ in arguments.sources] != operands or not set(arguments.sizes) <= meanings.keys():
         return None
     sizes = tuple([meanings[size] for size in arguments.sizes])
     entry = ShippedKernel(words[0], sizes, arguments.work // _count_visits(axes), arguments.scratch_bytes > 0)
     return keys[0], marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
+
+
+def _order_operands(reader: Node) -> list[int]:
+    """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel."""
+    positions = list(range(is_store(reader.op), len(reader.sources)))
+    return [*positions[1:], 0] if type(reader.op) is Gather else positions  # a gather reads its indices first
 
 
 def _count_visits(axes: OperandAxes) -> int:
@@ -209,7 +233,7 @@ def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, 
         if axes.is_matrix_product or axes.is_scan or not (is_rewritten or is_free):
             return None
         unserved_ns = MAX_EXTRA_NS + size * STRIDED_ELEMENT_NS
-    rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
+    rows = math.prod(axes.extents[axes.inner_count :]) if len(axes.extents) > axes.inner_count else 0
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
     large_ns = MAX_EXTRA_NS + recipe.nbytes // LARGE_BYTES_PER_NS if recipe.nbytes >= max_bytes else 0
     kinds = axes.list_kinds(recipe, product)
@@ -236,26 +260,30 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     inlined_slots = [] if reader is node else [nodes.index(reader)]
     first_offset = sum([len(n.offsets) for n in nodes[: nodes.index(reader)] if n.buffer is None])
     sources, scalars = list[tuple[int, int, int]](), list[tuple[int, bool]]()
-    for position, source in enumerate(reader.sources):
+    operand_positions = _order_operands(reader)
+    for position in operand_positions:
+        source = reader.sources[position]
         if type(source) is not Node:
             scalars.append((len(scalars), False))
-        elif position or not is_write:
+        else:
             sources.append((nodes.index(source), first_offset + position, 0))
-    extent, *outer_extents = axes.extents
-    outer_strides = axes.strides[1:]
+    inner_count = axes.inner_count
+    outer_extents, outer_strides = axes.extents[inner_count:], axes.strides[inner_count:]
     sizes = [_get_size(meaning, axes) for meaning in kernel.sizes]
-    split_extent = axes.extents[-1]
+    split_extent = axes.extents[inner_count - 1]
     work = kernel.work * _count_visits(axes)
-    if outer_extents and not axes.is_matrix_product:
-        compiled, address = backend().run_on_rows(compiled)
+    if outer_extents:
+        compiled, address = backend().run_on_rows(compiled, has_scratch=kernel.has_scratch)
+        sizes = [address, split_extent, len(sizes), *sizes, len(outer_extents)]
         split_extent = math.prod(outer_extents)
         work += split_extent * ROW_NS
-        sizes = [address, extent, len(sizes), *sizes, len(outer_extents)]
         itemsizes = compiled.kernel.itemsizes
-        in_memory = [0, *[1 + k for k, source in enumerate(reader.sources[is_write:]) if type(source) is Node]]
+        in_memory = [0, *[1 + k - is_write for k in operand_positions if type(reader.sources[k]) is Node]]
         for count, strides in zip(outer_extents, outer_strides, strict=True):
-            sizes += (count, *[strides[k] * itemsize for k, itemsize in zip(in_memory, itemsizes, strict=True)])
-    is_full = not sources and not is_write  # a number in each element
+            # a kernel that can fail has the address of a flag for its last operand
+            moves = [strides[k] for k in in_memory] + [0] * compiled.kernel.can_fail
+            sizes += (count, *[move * itemsize for move, itemsize in zip(moves, itemsizes, strict=True)])
+    is_full = type(node.op) is Op and not sources  # a number in each element
     step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, "full" if is_full else node.op, last_slot)
     step.input_slots.update(k for k, *_ in sources)
     out = -1 if node.recipe.target is None else len(node.offsets) - 1
@@ -263,7 +291,7 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     if kernel.has_scratch:
         dtype = node.dtype
         scratch = backend().target.count_contraction_scratch(
-            (_count_block_rows(axes), extent), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
+            (_count_block_rows(axes), axes.extents[0]), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
         )
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
     # To store a product would change a sum that follows the factors
@@ -280,6 +308,9 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
 
 def _get_size(meaning: int, axes: OperandAxes) -> int:
     """Return the size with the meaning `meaning`, an item of `ShippedKernel.sizes`, for `axes`."""
+    if meaning >= INDEXED_STEP:
+        size, step = axes.indexed[meaning % REDUCED_STEP]
+        return size if meaning >= INDEXED_EXTENT else step
     if meaning >= 0:
         strides = (
             (axes.rows[1:] or axes.strides[1]) if meaning >= ROW_STEP else axes.reduced[1:] if meaning >= REDUCED_STEP else axes.strides[0]

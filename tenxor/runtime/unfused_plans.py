@@ -15,7 +15,7 @@ from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import KernelArguments
-from ..graph.node import EMPTY, POSITION, Node, Scalar, Scan, is_read_from_memory, is_store
+from ..graph.node import EMPTY, POSITION, Gather, Node, Scalar, Scan, is_read_from_memory, is_write
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..graph.reduction_limits import MIN_CONTRACTION_SIZES
 from ..layout import Layout
@@ -27,7 +27,7 @@ from ..target import Fusing
 from .deferral import defer_plan, estimate_cost, estimate_gain
 from .graph_signature import GraphSignature, capture_in_python, decode_offset, iter_scalars, make_placeholders
 from .kernel_call import SingleKernelCall
-from .operand_axes import is_plain_matrix_product
+from .operand_axes import is_matrix_product_in_every_kernel, is_product_of_copies
 from .plan_execution import Plan, PlanStep
 from .plan_memory import SlotRoles, assemble_plan
 from .shipped_op_plans import find_temporary_plan
@@ -66,8 +66,8 @@ class Piece(NamedTuple):
 def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> list[Piece]:
     """Return the pieces of the graph of `signature`, in order; an empty list to plan the graph as a whole.
 
-    With `is_rewritten`, return the pieces of the graph after the planner's rewriting. Added nodes have slots behind the nodes of the
-    signature.
+    With `is_rewritten`, return the pieces of the graph after the planner's rewriting. Chains of views are read through copies
+    (`_copy_chained_operands`). Added nodes have slots behind the nodes of the signature.
     """
     nodes = make_placeholders(signature)
     roots, slot_of = [nodes[k] for k in signature.root_slots], {node: k for k, node in enumerate(nodes)}
@@ -75,6 +75,9 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
         replacement_of = rewrite_graph([node for node in nodes if node.buffer is None], roots)
         slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
         roots = [replacement_of.get(root, root) for root in roots]
+    copied = _copy_chained_operands(roots)
+    slot_of |= {replacement: slot_of[node] for node, replacement in copied.items() if node in slot_of}
+    roots = [copied.get(root, root) for root in roots]
     scalar_numbers = {id(scalar): k for k, scalar in enumerate(iter_scalars(nodes))}
     slot_count, pieces = len(nodes), list[Piece]()
     for node, fused in _order_pieces(roots):
@@ -95,12 +98,55 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
     return pieces
 
 
+def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
+    """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read a copy of the view of memory.
+
+    Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
+    """
+    order, replacements = _list_pending(roots), dict[Node, Node]()
+    chained = {node for node in order if isinstance(node.op, Op) and any([key and key.layout.base for key in node.recipe.layout_keys])}
+    if not chained:
+        return replacements
+    sums = [(node, product) for node in order if (product := find_summed_product(node))]
+    sum_of = {product: node for node, product in sums}
+    chained -= {product for product, count in Counter([product for _, product in sums]).items() if count > 1}
+    for node in order:
+        sources, layouts = [replacements.get(s, s) if type(s) is Node else s for s in node.sources], list(node.layouts)
+        for k, (source, layout) in enumerate(zip(sources, node.layouts, strict=True)):
+            if type(source) is not Node or layout is None or node not in chained:
+                continue
+            view, may_copy = layout.base, node not in sum_of or is_product_of_copies(sum_of[node].recipe, node.recipe, k)
+            if view is not None and view.base is None and may_copy:
+                sources[k] = Node.of(OPS["positive"], view.shape, source.dtype, (source,), (view,))
+                layouts[k] = Layout(layout.shape, layout.strides, layout.offset, layout.tables)
+        if layouts != list(node.layouts):
+            replacements[node] = Node.of(node.op, node.shape, node.dtype, tuple(sources), tuple(layouts))
+        elif any([s is not old for s, old in zip(sources, node.sources, strict=True)]):
+            replacements[node] = Node(node.recipe, tuple(sources), node.offsets)
+        if node in replacements:
+            replacements[node].is_stored = node.is_stored
+    return replacements
+
+
+def _list_pending(roots: Iterable[Node], is_included: Callable[[Node], bool] = lambda node: True) -> list[Node]:
+    """Return the pending nodes below and among `roots` for which `is_included`, sources first. Nodes below other nodes are left out."""
+    order, visited, stack = list[Node](), set[Node](), [(root, False) for root in roots]
+    while stack:
+        node, is_last_visit = stack.pop()
+        if is_last_visit:
+            order.append(node)
+        elif node not in visited and node.buffer is None and is_included(node):
+            visited.add(node)
+            stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
+    return order
+
+
 def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
     """Return whether the piece of `node` and `fused` has a stand-in for each read, even for two reads of the same node.
 
-    So `x * x` and `x * y` share a plan. A store must know whether the kernel reads the overwritten memory.
+    So `x * x` and `x * y` share a plan. A write must know whether the kernel reads the overwritten memory.
     """
-    return len(fused) < 2 and not is_store(node.op)
+    return len(fused) < 2 and not is_write(node.op)
 
 
 def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
@@ -144,22 +190,16 @@ def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
         if isinstance(node.op, Reduction) and not has_fused_order(node, reader):
             fused = _list_elementwise(node)
         stack.append((node, fused))
-        stack += [(s, None) for n in (node, *fused) for s in n.sources if type(s) is Node and s not in fused]
+        sources = [s for n in (node, *fused) for s in n.sources if type(s) is Node and s not in fused]
+        # the source with the largest graph comes first, so that few results wait for their readers
+        stack += [(source, None) for source in sorted(sources, key=lambda source: source.graph_node_count)]
     return [] if any(map(_reads_product, exponentials)) else order  # may be attention, rewritten as a whole
 
 
 def _list_elementwise(reduction: Node) -> list[Node]:
-    """Return the pending elementwise nodes under `reduction`, in topological order."""
-    order, visited = list[Node](), set[Node]()
-    stack = [(source, False) for source in reduction.sources if type(source) is Node]
-    while stack:
-        node, is_last_visit = stack.pop()
-        if is_last_visit:
-            order.append(node)
-        elif node not in visited and node.buffer is None and (isinstance(node.op, Op) or node.op is POSITION):
-            visited.add(node)
-            stack += [(node, True), *[(source, False) for source in node.sources if type(source) is Node]]
-    return order
+    """Return the pending elementwise nodes and gathers under `reduction`, in topological order."""
+    sources = [source for source in reduction.sources if type(source) is Node]
+    return _list_pending(sources, lambda node: isinstance(node.op, (Op, Gather)) or node.op is POSITION)
 
 
 def make_unfused_plan(
@@ -196,7 +236,7 @@ def make_unfused_plan(
         slot = piece.slots[-1]
         if slot not in signature.root_slots:
             gain_ns += estimate_gain(piece.node)
-            if slot < len(nodes) and _reorders_sum(piece.node):
+            if slot < len(nodes) and _reorders_sum(nodes[slot]):
                 moved_slots[slot] = slot_count
                 slot_count += 1
         gain_ns += extra_ns
@@ -270,14 +310,15 @@ def _is_standalone(node: Node, reader: Node) -> bool:
     """Return whether `node` can be computed by itself before its readers.
 
     The result must be at most `MAX_UNFUSED_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
-    from offset 0. `reader` is the node whose sources are read: `node`, or the product under a sum.
+    from offset 0, and be a contraction with stored factors and with fused ones, or with neither. `reader` is the node whose sources are
+    read: `node`, or the product under a sum.
     """
     recipe, op = node.recipe, node.op
     if not 0 < recipe.nbytes <= MAX_UNFUSED_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
         return False
     if isinstance(op, Reduction):
-        return reader is node or not any(node.offsets)
-    return isinstance(op, Op) or op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
+        return reader is node or (not any(node.offsets) and (op.is_order_free(recipe.dtypes[0]) or _has_fused_factors(node, reader)))
+    return isinstance(op, Op) or op in (POSITION, EMPTY) or is_write(op) or type(op) in (Scan, Gather)
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:
@@ -290,31 +331,94 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     op = node.op
     if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
         return True
-    if reader is not node and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
-        in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
-        if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
-            return True
-    rows, columns, steps = MIN_CONTRACTION_SIZES
-    is_contraction = reader is node and node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
+    if reader is not node and not _has_fused_factors(node, reader):
+        return False
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)
-            is_contraction = is_contraction and not _has_full_operand(source)  # an operand of a contraction depends on rows or on columns
             is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
-            if (order is False and is_contraction) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
+            # an operand of a contraction depends on rows or on columns
+            is_operand = reader is node and _has_contraction_sizes(node) and not _has_full_operand(source)
+            if (order is False and is_operand) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
 
 
+def _has_contraction_sizes(node: Node) -> bool:
+    """Return whether the reduction `node` has enough results and steps for a contraction."""
+    rows, columns, steps = MIN_CONTRACTION_SIZES
+    return node.size >= rows * columns and node.layouts[0].size >= steps * node.size  # type: ignore[union-attr]
+
+
+def _has_fused_factors(node: Node, product: Node) -> bool:
+    """Return whether the sum `node` of `product` is a contraction either with stored factors and with fused ones, or with neither.
+
+    The answer False may be wrong.
+    """
+    if not _has_contraction_sizes(node):
+        return True
+    factors = [(source, layout) for source, layout in zip(product.sources, product.layouts, strict=True) if type(source) is Node and layout]
+    is_full = [_has_full_operand(source) for source, _ in factors]
+    if len(factors) == 1:
+        return is_full[0]
+    in_memory = [_is_read_as_stored(source, product) for source, _ in factors]
+    if all(in_memory) or sum([n != 1 for n in node.shape]) < 2:
+        return True
+    if any([full and source.size == product.size and _is_one_to_one(x) for full, (source, x) in zip(is_full, factors, strict=True)]):
+        return True  # a factor that depends on rows and on columns
+    if not all(is_full):
+        return False
+    has_unit_rows = [_has_unit_rows(source) for source, _ in factors]
+    return is_matrix_product_in_every_kernel(node.recipe, product.recipe, in_memory, has_unit_rows)
+
+
+def _is_read_as_stored(source: Node, product: Node) -> bool:
+    """Return whether a kernel that sums `product` reads memory as if the factor `source` was stored: in the same order, or the factor.
+
+    Kernels mostly read a factor made of scalars and positions alone from memory (`lowering/fuse.py`).
+    """
+    if _is_stored_alone(source) or has_memory_order(source):
+        return True
+    reads_memory = any([_is_stored_alone(s) for n in _list_pending([source]) for s in (n, *n.sources) if type(s) is Node])
+    return not reads_memory and is_read_from_memory(source, product)
+
+
+def _is_stored_alone(source: Node) -> bool:
+    """Return whether `source` is in memory, or the result of a kernel of its own."""
+    return source.buffer is not None or isinstance(source.op, Reduction) or is_write(source.op) or type(source.op) is Scan
+
+
+def _has_unit_rows(source: Node) -> bool:
+    """Return whether all operands of `source`, through elementwise operations, have steps of 1 or 0 along the last axis of `source`."""
+    if _is_stored_alone(source) or not isinstance(source.op, Op):
+        return _is_stored_alone(source)
+    layouts = [layout for layout in source.layouts if layout is not None]
+    return all([x.base is None and x.tables is None and x.strides[-1:] in ((), (0,), (1,)) for x in layouts]) and all(
+        [_has_unit_rows(s) for s, x in zip(source.sources, source.layouts, strict=True) if type(s) is Node and x and x.strides[-1:] == (1,)]
+    )
+
+
 def _has_full_operand(source: Node) -> bool:
-    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone."""
-    while source.buffer is None and isinstance(source.op, Op):
-        operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
-        full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
-        if full_operand is None:
-            return False
-        source = full_operand
-    return source.buffer is not None or isinstance(source.op, Reduction)
+    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone.
+
+    The data and the indices of a gather together may do so.
+    """
+    stack, visited = [source], set[Node]()
+    while stack:
+        node = stack.pop()
+        if _is_stored_alone(node):
+            return True
+        if node in visited:
+            continue
+        visited.add(node)
+        if type(node.op) is Gather and all([type(s) is Node and _is_stored_alone(s) for s in node.sources]):
+            layouts = [layout for layout in node.layouts if layout is not None and layout.base is None]
+            if all([n == 1 or any([layout.strides[axis] for layout in layouts]) for axis, n in enumerate(node.shape)]):
+                return True
+        elif isinstance(node.op, Op):
+            pairs = zip(node.sources, node.layouts, strict=True)
+            stack += [s for s, layout in pairs if type(s) is Node and layout is not None and _is_one_to_one(layout)]
+    return False
 
 
 def _is_one_to_one(layout: Layout) -> bool:

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -203,11 +204,12 @@ KINDS: dict[str, Callable[[int], object]] = {
     "watched": watched,
     "ladder": ladder.check,
     "bits": same_bits.check,
+    "indexed bits": partial(same_bits.check, has_indexing=True),
     "numpy": NumPy().check,
 }
 if find_spec("torch") is not None:
     KINDS |= {"torch": check_call, "training": check_training}
-SLOW = {"watched": 200, "bits": 20}  # one of so many turns
+SLOW = {"watched": 200, "bits": 20, "indexed bits": 20}  # one of so many turns
 
 
 def tried(kind: str, seed: int) -> str | None:

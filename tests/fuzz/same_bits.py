@@ -36,20 +36,21 @@ class Program(NamedTuple):
     results: list[str]
 
 
-def write_program(seed: int, *, has_outer: bool = False) -> Program:
+def write_program(seed: int, *, has_outer: bool = False, has_indexing: bool = False) -> Program:
     """Return the program of a seed: the same lines and inputs in every process.
 
     With `has_outer`, a name may hold an operation on two smaller operands, such as an outer product. The bits of its reductions may depend
-    on when it is stored (docs/architecture/order_of_additions.md).
+    on when it is stored (docs/architecture/order_of_additions.md). With `has_indexing`, the program has gathers, scatters, products of
+    stacks of matrices, and products with constants.
     """
-    return _Writer(seed, has_outer=has_outer).write()
+    return _Writer(seed, has_outer=has_outer, has_indexing=has_indexing).write()
 
 
 class _Writer:
     """A writer of one program. `shapes` maps the names so far to their shapes."""
 
-    def __init__(self, seed: int, *, has_outer: bool) -> None:
-        self.has_outer = has_outer
+    def __init__(self, seed: int, *, has_outer: bool, has_indexing: bool) -> None:
+        self.has_outer, self.has_indexing = has_outer, has_indexing
         self.rng, self.values = random.Random(seed), np.random.default_rng(seed)
         self.dtype = self.rng.choice(DTYPES)
         self.lines: list[str] = []
@@ -77,6 +78,8 @@ class _Writer:
             self.make_constant,
             self.make_composite,
         ]
+        if self.has_indexing:
+            makers += [*[self.make_gather] * 4, *[self.make_batched_product] * 4]
         while len(self.lines) < 12:
             if self.rng.random() < 0.08:
                 self.write_part()
@@ -155,6 +158,29 @@ class _Writer:
         a, b = self.pick(), self.pick()
         return self.rng.choice([f"{a} @ {b}", f"{a} @ {b}.T", f"{a}.T @ {b}", f"tx.tensordot({a}, {b}, 1)"])
 
+    def make_batched_product(self) -> str:
+        a, b = self.pick(), self.pick()
+        forms = [f"{a} @ {b}.mT", f"({a}[..., None] * {b}[..., None, :]).sum(0)", f"tx.stack([{a}, {b}]) @ {b}.mT"]
+        constants = [
+            f"tx.full({self.n}, 0.3, dtype='{self.dtype}') @ {a}",
+            f"{a} @ tx.full(({self.n}, {self.m}), 0.7, dtype='{self.dtype}')",
+        ]
+        return self.rng.choice([*forms, *constants])
+
+    def make_gather(self) -> str | None:
+        """Return elements at indices in memory or computed ones, some of them negative."""
+        a = self.pick()
+        if not self.shapes[a]:
+            return None
+        axis = self.rng.randrange(len(self.shapes[a]))
+        size = self.shapes[a][axis]
+        count = self.rng.choice([1, 2, 5, size, 2 * size])
+        index = self.rng.choice(
+            [f"tx.arange({count}) * 7 % {size}", f"tx.asarray({[self.rng.randrange(-size, size) for _ in range(count)]})"]
+        )
+        forms = [f"tx.take({a}, {index}, axis={axis})", f"({a} * 0.7)[{':, ' * axis}{index}]", f"{a}.flip({axis})[{':, ' * axis}{index}]"]
+        return self.rng.choice(forms)
+
     def make_constant(self) -> str:
         m, n, dtype = self.m, self.n, f"dtype='{self.dtype}'"
         forms = [f"tx.full(({m}, {n}), 0.1, {dtype})", f"tx.eye({m}, {n}, {dtype}) * 0.1", f"tx.full({n}, 0.3, {dtype})"]
@@ -173,7 +199,12 @@ class _Writer:
         """Write a line that changes a part of a computed value in place."""
         a, number = self.pick(), self.rng.choice([0.5, -1.3])
         if a.startswith("v") and self.shapes[a] and " = " in self.lines[int(a[1:])] and "full" not in self.lines[int(a[1:])]:
-            self.lines.append(self.rng.choice([f"{a}[0] = {number}", f"{a}[::2] *= {number}", f"{a} += {number}"]))
+            forms = [f"{a}[0] = {number}", f"{a}[::2] *= {number}", f"{a} += {number}"]
+            if self.has_indexing:
+                size = self.shapes[a][0]
+                index = f"tx.arange({self.rng.choice([1, size])}) * 3 % {size}"
+                forms += [f"{a}[{index}] = {number}", f"{a}[{index}] *= {a}[0]", f"{a}.index_add_(0, {index}, {a}[{index}] * 0.3)"]
+            self.lines.append(self.rng.choice(forms))
 
 
 def run_program(program: Program) -> Bits:
@@ -214,15 +245,15 @@ def choosing_fusion(is_fused: Callable[[], bool]) -> Iterator[None]:
         realize.get_plan = get_plan
 
 
-def check(seed: int, repetitions: int = REPETITIONS, *, has_outer: bool = False) -> None:
+def check(seed: int, repetitions: int = REPETITIONS, *, has_outer: bool = False, has_indexing: bool = False) -> None:
     """Raise AssertionError with a small program if the bits of the seed's program depend on the way of computing them."""
-    difference = find_difference(seed, repetitions, has_outer=has_outer)
+    difference = find_difference(seed, repetitions, has_outer=has_outer, has_indexing=has_indexing)
     assert difference is None, difference
 
 
-def find_difference(seed: int, repetitions: int = REPETITIONS, *, has_outer: bool = False) -> str | None:
+def find_difference(seed: int, repetitions: int = REPETITIONS, *, has_outer: bool = False, has_indexing: bool = False) -> str | None:
     """Return a small program of the seed's lines whose bits depend on the way of computing them, and the way; None without one."""
-    program = write_program(seed, has_outer=has_outer)
+    program = write_program(seed, has_outer=has_outer, has_indexing=has_indexing)
     way = compare_ways(program, seed, repetitions)
     if way is None:
         return None

@@ -19,7 +19,15 @@ def test_seeds_that_failed_once_pass(kind: str, seed: str) -> None:
     nightly.KINDS[kind](int(seed))
 
 
-TESTED_APART = ("programs", "watched", "ladder", "bits", "torch", "training")  # the last two in tests/interop/test_torch_calls.py
+TESTED_APART = (
+    "programs",
+    "watched",
+    "ladder",
+    "bits",
+    "indexed bits",
+    "torch",
+    "training",
+)  # the last two in tests/interop/test_torch_calls.py
 
 
 @pytest.mark.parametrize("kind", [kind for kind in nightly.KINDS if kind not in TESTED_APART])

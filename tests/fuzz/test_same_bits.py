@@ -24,6 +24,11 @@ def test_bits_of_random_programs_depend_on_the_program_alone(first: int) -> None
         check(seed, REPETITIONS)
 
 
+def test_bits_of_programs_with_gathers_and_stacks_depend_on_the_program_alone() -> None:
+    for seed in range(BATCH):
+        check(seed, REPETITIONS, has_indexing=True)
+
+
 @pytest.mark.parametrize("seed", FAILED_SEEDS)
 def test_programs_whose_bits_once_differed_have_equal_bits(seed: int) -> None:
     check(seed, REPETITIONS, has_outer=True)
@@ -61,3 +66,35 @@ def test_reduction_has_the_same_bits_for_pending_and_stored_operands(name: str, 
 
 def test_fast_path_is_on_in_these_tests() -> None:
     assert fastpath.state == "on"
+
+
+Factor = Callable[[tx.Tensor, tx.Tensor, tx.Tensor], tx.Tensor]
+# A factor with the shape of `x`, made of `x`, of a tensor `t` with exchanged last axes, and of indices of its rows
+FACTORS: dict[str, Factor] = {
+    "stored": lambda x, t, rows: x,
+    "elementwise": lambda x, t, rows: tx.exp(x),
+    "transposed": lambda x, t, rows: tx.exp(t.mT),
+    "sum with a transpose": lambda x, t, rows: t.mT - x,
+    "gathered rows": lambda x, t, rows: tx.take(x, rows, axis=-2),
+    "gathered columns of a transpose": lambda x, t, rows: tx.take(t.mT, rows, axis=-2) * 0.5,
+    "broadcast row": lambda x, t, rows: tx.exp(tx.broadcast_to(x[..., :1, :], x.shape)),
+    "unit matrix": lambda x, t, rows: tx.broadcast_to(tx.eye(*x.shape[-2:], dtype=x.dtype), x.shape) * 0.3,
+    "constant": lambda x, t, rows: tx.full(x.shape, 0.3, dtype=x.dtype),
+}
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 9), (2, 9, 70), (12, 2, 5)])
+@pytest.mark.parametrize("name", FACTORS)
+def test_product_of_pending_factors_has_the_same_bits_fused_and_unfused(name: str, shape: tuple[int, int, int]) -> None:
+    rng, (m, n, k) = np.random.default_rng(7), shape
+    for stack in ((), (3,)):
+        make = lambda rows: [tx.asarray(rng.normal(size=(*stack, *s)).astype(np.float32)).realize() for s in ((rows, k), (k, rows))]  # noqa: B023
+        left, right = make(m), make(n)
+        left_rows, right_rows = (tx.asarray(rng.integers(-r, r, r)).realize() for r in (m, n))
+        for other in FACTORS:
+            results = list[bytes]()
+            for is_fused in (True, False):
+                with disabled(), choosing_fusion(lambda: is_fused):  # noqa: B023
+                    product = FACTORS[name](*left, left_rows) @ FACTORS[other](*right, right_rows).mT
+                    results.append((product + 1).to_numpy().tobytes())
+            assert results[0] == results[1], (other, stack)

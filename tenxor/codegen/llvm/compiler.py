@@ -77,7 +77,7 @@ class Compiler:
         self.compiled_count = self.loaded_count = 0
         # By the hash of its text: a kernel and its facts are two keys for the same code.
         self._code_by_hash: dict[str, ref[MachineCode]] = {}
-        self._row_loops: dict[tuple[int, int], LinkedCode] = {}  # by the numbers of operands and of scalars
+        self._row_loops: dict[tuple[int, int, bool], LinkedCode] = {}  # by the arguments of `load_row_loop`
         self._parallel_for_code: Any = None
         self._launch_loop: Any = None
 
@@ -194,24 +194,29 @@ class Compiler:
         function: LaunchLoopCall = self._launch_loop[1]
         return function
 
-    def load_row_loop(self, pointers: int, scalars: int) -> LinkedCode:
-        """Return the code that runs a kernel with `pointers` operands and `scalars` scalar parameters on rows (`strided_rows.py`)."""
-        rows = self._row_loops.get((pointers, scalars))
+    def load_row_loop(self, pointers: int, scalars: int, *, has_scratch: bool = False) -> LinkedCode:
+        """Return the code that runs a kernel with `pointers` operands and `scalars` scalar parameters on rows (`strided_rows.py`).
+
+        With `has_scratch`, the kernel has scratch memory.
+        """
+        rows = self._row_loops.get((pointers, scalars, has_scratch))
         if rows is None:
-            name = f"strided rows of {pointers} operands and {scalars} numbers"
+            name = f"strided rows of {pointers} operands and {scalars} numbers{' with scratch memory' * has_scratch}"
             symbols = (strided_rows.STRIDED_ROWS_SYMBOL,)
-            rows, _ = self._load_or_compile(name, name, lambda: strided_rows.build_strided_rows_ir(pointers, scalars), symbols)
-            self._row_loops[pointers, scalars] = rows
+            build_ir = lambda: strided_rows.build_strided_rows_ir(pointers, scalars, has_scratch=has_scratch)
+            rows, _ = self._load_or_compile(name, name, build_ir, symbols)
+            self._row_loops[pointers, scalars, has_scratch] = rows
         return rows
 
-    def run_on_rows(self, kernel: MachineCode) -> MachineCode:
-        """Return new code that runs `kernel`, a kernel for vectors, on each row of operands with several axes (`strided_rows.py`).
+    def run_on_rows(self, kernel: MachineCode, *, has_scratch: bool) -> MachineCode:
+        """Return new code that runs `kernel`, a kernel for vectors or matrices, on each row or matrix of operands with several axes
+        (`strided_rows.py`). With `has_scratch`, the kernel has scratch memory.
 
         The address of `kernel` is the first size argument of the new code. Without a hash in the facts, another process cannot find the
         code.
         """
         facts = kernel.facts
-        rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes))
+        rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes), has_scratch=has_scratch)
         # The new code keeps both libraries in memory
         library = LinkedCode((rows, kernel.library), {KERNEL_SYMBOL: rows[strided_rows.STRIDED_ROWS_SYMBOL]})
         row_facts = facts._replace(text_hash="", is_interruptible=False, split_axis=0, shared_axis=0, min_grain=1)

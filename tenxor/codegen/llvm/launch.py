@@ -79,9 +79,9 @@ class LlvmBackend(HostBackend):
         except NotCompiled:
             return None
 
-    def run_on_rows(self, compiled: Compiled) -> tuple[MachineCode, int]:
+    def run_on_rows(self, compiled: Compiled, *, has_scratch: bool) -> tuple[MachineCode, int]:
         assert isinstance(compiled, MachineCode)
-        return compiler().run_on_rows(compiled), compiled.address
+        return compiler().run_on_rows(compiled, has_scratch=has_scratch), compiled.address
 
     def read_shipped(self, text: str) -> bytes | None:
         objects = compiler().shipped_objects

@@ -1,24 +1,27 @@
-"""Machine code that runs a kernel for vectors on every row of arrays with several axes and any strides."""
+"""Machine code that runs a kernel for vectors, or for matrices, on every row or matrix of arrays with several axes and any strides."""
 
 from __future__ import annotations
 
-MAX_OUTER_AXES, MAX_INNER_SIZES = 8, 8
+MAX_OUTER_AXES, MAX_INNER_SIZES, SCRATCH_WORDS = 8, 12, 2
 STRIDED_ROWS_SYMBOL = "rows"
 
 
-def build_strided_rows_ir(pointers: int, scalars: int) -> str:
+def build_strided_rows_ir(pointers: int, scalars: int, *, has_scratch: bool) -> str:
     """Return the LLVM module with the function `rows`, which runs a kernel on the rows from `begin` up to, but without, `end`.
 
     `rows` is called as a kernel (`codegen/llvm/README.md`). The first `pointers` words of its arguments are addresses in row 0, and the
     next `scalars` words are numbers. The sizes follow: the address of the kernel for a row, the elements of a row, the number of the
     kernel's sizes, these sizes, the number of outer axes, and for each of these axes, innermost first, the extent and the strides of the
-    pointers in bytes. There are at most `MAX_OUTER_AXES` outer axes and `MAX_INNER_SIZES` sizes.
+    pointers in bytes. There are at most `MAX_OUTER_AXES` outer axes and `MAX_INNER_SIZES` sizes. With `has_scratch`, the address and the
+    bytes of the scratch memory follow, as in the arguments of the kernel.
     """
     head = pointers + scalars
     return f"""
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
 define void @rows(ptr %block, i64 %begin, i64 %end, i64 %worker) {{
 entry:
-  %inner = alloca i64, i64 {head + MAX_INNER_SIZES + 1}
+  %inner = alloca i64, i64 {head + MAX_INNER_SIZES + 1 + SCRATCH_WORDS}
   %counts = alloca i64, i64 {MAX_OUTER_AXES}
   %kernel.at = getelementptr i64, ptr %block, i64 {head}
   %kernel = load ptr, ptr %kernel.at
@@ -47,6 +50,7 @@ size.copy:
 start:
   %stop.at = getelementptr i64, ptr %inner.sizes, i64 %size.count
   store i64 0, ptr %stop.at
+{_copy_scratch_words(pointers) if has_scratch else ""}
   br label %seek
 seek:
   %k = phi i64 [ 0, %start ], [ %k.next, %seek.axis ]
@@ -69,7 +73,7 @@ row:
   %r.more = icmp slt i64 %r, %end
   br i1 %r.more, label %run, label %done
 run:
-  call void %kernel(ptr %inner, i64 0, i64 %n, i64 0)
+  call void %kernel(ptr %inner, i64 0, i64 %n, i64 %worker)
   %r.next = add i64 %r, 1
   br label %step
 step:
@@ -108,6 +112,15 @@ def _copy_word(k: int) -> str:
   %word{k} = load i64, ptr %word{k}.from
   %word{k}.to = getelementptr i64, ptr %inner, i64 {k}
   store i64 %word{k}, ptr %word{k}.to"""
+
+
+def _copy_scratch_words(pointers: int) -> str:
+    """Return the text of the instructions that copy the words of the scratch memory behind the stop flag of the kernel's arguments."""
+    return f"""
+  %axis.words = mul i64 %axis.count, {pointers + 1}
+  %scratch.from = getelementptr i64, ptr %axes, i64 %axis.words
+  %scratch.to = getelementptr i64, ptr %stop.at, i64 1
+  call void @llvm.memcpy.p0.p0.i64(ptr %scratch.to, ptr %scratch.from, i64 {8 * SCRATCH_WORDS}, i1 false)"""
 
 
 def _move_pointer(prefix: str, p: int, steps: str, axis: str = "") -> str:
