@@ -542,10 +542,8 @@ def _check_scalar(op: str, value: Any) -> None:
         advice = "with has_aux=True it may return a pair" if type(value) is tuple else "not what float(), .item() or .numpy() gives"
         raise ArgumentError(f"{op}: the function gave {describe_with_type(value)}; it must return a tensor; {advice}")
     if value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
-        given = f"a tensor of shape {value.shape} and dtype {value.dtype}"
-        raise ShapeError(
-            f"{op}: the function gave {given}; it must return one real number of floats, for example x.sum(); tx.vjp takes any"
-        )
+        description = f"a tensor of shape {value.shape} and dtype {value.dtype}"
+        raise ShapeError(f"{op}: the function gave {description}; it must return one real number, for example x.sum(); tx.vjp takes any")
 
 
 def _check_argnums(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:

@@ -208,7 +208,8 @@ def _attention_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], 
 def _block_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], cut: AttentionBlock) -> CotangentIterator:
     """Yield (k, contribution to the cotangent of source k) from the block of queries `cut`, for the sources `wanted` of attention.
 
-    `tape_node` is the tape node, and `g` the cotangent of the whole result.
+    Source 0 has the queries, 1 the keys, 2 the values. A contribution is a `PartialCotangent` where the block reads only a part of the
+    source. `tape_node` is the tape node, and `g` the cotangent of the whole result. The weights of the block are computed again.
     """
     op: Attention = tape_node.recipe.op  # type: ignore[assignment]
     rows, steps = (*cut.outer_slices, cut.row_slice), (*cut.outer_slices, slice(0, cut.seen_step_count))

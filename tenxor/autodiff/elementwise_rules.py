@@ -316,11 +316,11 @@ def _scatter_extremum_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence
 
 
 def _compare_extremum(tape_node: TapeNodeLike, result: Node | None) -> tuple[NodeView, NodeView, NodeView]:
-    """Return three views for a scatter by `max` or `min` with tape node `tape_node`; `result`, the graph node of the result, must not be
-    None.
+    """Return three views for a scatter by `max` or `min` with tape node `tape_node`: two masks of ones and zeros, and a count.
 
-    They are: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and for each element
-    the number of ones of both kinds, at least 1.
+    The first mask has a 1 where the old element equals the result. The second has a 1 for each written value equal to the result, and the
+    shape of the values. The count has the number of ones of both kinds for each element, at least 1. The first mask and the count are 1-d,
+    in row-major order. All have the dtype of the result. `result`, the graph node of the result, must not be None.
     """
     op: Any = tape_node.recipe.op
     assert result is not None

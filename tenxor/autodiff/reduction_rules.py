@@ -266,10 +266,10 @@ def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tan
 
 
 def _set_first_value(fold: StepDerivatives, values: NodeView, elements: NodeView) -> NodeView:
-    """Return `values` with the first element along the last axis replaced by the first element of `elements`, if `fold.initial_state` is
-    None.
+    """Return `values` with its first element along the last axis replaced by that of `elements`, if `fold.initial_state` is None.
 
-    The reduction then begins with the first element as the state, so the derivative of the first step is 1. Otherwise `values` is returned.
+    The reduction then takes the first element itself as the state, so the derivative of the first step is 1. `elements` has the tangents or
+    cotangents, which pass this step unchanged. With an initial state, or an empty last axis, `values` itself is returned.
     """
     if fold.initial_state is not None or not values.shape[-1]:
         return values

@@ -236,9 +236,11 @@ class CompiledIteration:
     def get_backward_loop(
         self, locations: dict[int, ValueLocation], y_locations: Sequence[ValueLocation | None], iteration_count: int
     ) -> BackwardLoop:
-        """Return the backward pass of a loop with the locations `locations`, from the cache if possible.
+        """Return the backward pass of a loop of `iteration_count` iterations, from the cache if possible.
 
-        `y_locations` are the locations of the cotangents of the output sequences, None for a cotangent of 0.
+        `locations` has the location of each value, by its number. `y_locations` are the locations of the cotangents of the output
+        sequences, None for a cotangent of 0. The cache key has `iteration_count`, `y_locations`, and start and step of the input sequences.
+        All else in `locations` must be equal in all calls.
         """
         x_locations = [locations[k] for k in range(self.carry_count, self.carry_count + self.x_count)]
         key = iteration_count, tuple(y_locations), *[(location.start, location.step) for location in x_locations]
@@ -307,7 +309,9 @@ class ForwardLoop:
 
 
 class BackwardLoop:
-    """The backward pass of a loop of `turns` iterations of `iteration`, from the last to the first, without the memory of the loop.
+    """The backward pass of a loop of `iteration_count` iterations of `iteration`, without the memory of the loop.
+
+    It runs from the last iteration to the first.
 
     `locations` are those of the loop (`ForwardLoop`), and `y_locations` those of the cotangents of the output sequences, None for 0.
     `graph` runs the pass, if there is something to compute. Its buffers are those of the inputs, which are the values at `read_locations`,
@@ -321,15 +325,17 @@ class BackwardLoop:
         iteration: CompiledIteration,
         locations: dict[int, ValueLocation],
         y_locations: Sequence[ValueLocation | None],
-        turns: int,
+        iteration_count: int,
     ) -> None:
         back, panels, result_types = iteration.backward, iteration.backward_panels, iteration.result_types
         assert back is not None
-        order = np.arange(turns)[::-1]
+        order = np.arange(iteration_count)[::-1]
         self.read_locations = [locations[k] for k in iteration.backward_inputs]
-        self.rings = [RingBuffer.of(shape, dtype, turns, keep_all=False) for shape, dtype in result_types[: iteration.carry_count]]
+        self.rings = [
+            RingBuffer.of(shape, dtype, iteration_count, keep_all=False) for shape, dtype in result_types[: iteration.carry_count]
+        ]
         self.sum_rings = {
-            k: RingBuffer.of(*back.program.input_types[formula.sum_so_far], turns, keep_all=False)
+            k: RingBuffer.of(*back.program.input_types[formula.sum_so_far], iteration_count, keep_all=False)
             for k, formula in back.captured_cotangents.items()
             if isinstance(formula, AccumulatedCotangent)
         }
@@ -337,16 +343,16 @@ class BackwardLoop:
         windows = [location.to_window(k, order) for k, location in enumerate(self.read_locations)]
         first_ring = len(windows)
         for ring, number in zip(self.rings, back.carry_cotangents, strict=True):
-            window = ring.to_window(len(windows), turns, 0)
+            window = ring.to_window(len(windows), iteration_count, 0)
             if number is None:  # only the last iteration receives a cotangent here
-                window = window._replace(starts=np.minimum(np.arange(turns), 1) * ring.nbytes)
+                window = window._replace(starts=np.minimum(np.arange(iteration_count), 1) * ring.nbytes)
             windows.append(window)
         for location in y_locations:
             k = len(windows)
             nbytes = placeholders[k].node.recipe.nbytes
             windows.append(BufferWindow(k, order[-1:], nbytes) if location is None else location.to_window(k, order))
         first_sum_ring = len(windows)
-        windows += [ring.to_window(k, turns, 0) for k, ring in enumerate(self.sum_rings.values(), len(windows))]
+        windows += [ring.to_window(k, iteration_count, 0) for k, ring in enumerate(self.sum_rings.values(), len(windows))]
         windows += [BufferWindow(k, order[-1:], x.node.recipe.nbytes) for k, x in enumerate(placeholders) if k >= len(windows)]
         placed = {x.node: window for x, window in zip(placeholders, windows, strict=True)}
         roots: list[Node] = []
@@ -357,12 +363,12 @@ class BackwardLoop:
 
         for k, (ring, number) in enumerate(zip(self.rings, back.carry_cotangents, strict=True), first_ring):
             if number is not None:
-                add_root(number, ring.to_window(k, turns, 1))
+                add_root(number, ring.to_window(k, iteration_count, 1))
         for k, (captured, ring) in enumerate(self.sum_rings.items(), first_sum_ring):
-            add_root(back.captured_cotangents[captured].next_sum, ring.to_window(k, turns, 1))  # type: ignore[union-attr]
+            add_root(back.captured_cotangents[captured].next_sum, ring.to_window(k, iteration_count, 1))  # type: ignore[union-attr]
         self.stacked: list[tuple[int, tuple[int, ...], DType]] = []
         for k, number in enumerate(dict.fromkeys([x for x in (*back.x_cotangents, *back.stacked_values) if x is not None]), len(windows)):
             node = values[panels.renumber(number)]
             self.stacked.append((number, node.shape, node.dtype))
             add_root(number, ValueLocation(k, node.dtype, Layout.contiguous(node.shape), 0, node.size).to_window(k, order))
-        self.graph = RepeatedGraph(roots, placed, len(windows) + len(self.stacked), turns) if roots else None
+        self.graph = RepeatedGraph(roots, placed, len(windows) + len(self.stacked), iteration_count) if roots else None

@@ -291,10 +291,11 @@ def _build_bincount(operation: CountingOp, operands: LocatedOperands) -> tuple[i
 
 
 def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -> tuple[int, ...] | None:
-    """Return the program of `operation`, which finds distinct elements, from a sorted copy.
+    """Return the program of `operation`, which finds the distinct elements, and their counts and positions if selected.
 
-    `operand` says how the elements are stored: index of the tensor, offset in bytes, and shape and strides in bytes. Return None if the
-    operand is empty, or if up to three nested loops cannot copy it.
+    The program sorts a copy; `operation.selected_results` selects the results. `operand` locates the elements: index of the tensor, offset
+    in bytes, and shape and strides in bytes. Return None if the operand is empty, or a stride is no multiple of the item size. The same if
+    up to three nested loops cannot copy it.
     """
     (tensor_index, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):

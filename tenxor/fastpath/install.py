@@ -520,7 +520,9 @@ class FastPath:
         """Do `x[key] = value`, which the generated code has left to Python, and record the write so that generated code can do the next.
 
         With NumPy arrays or integers in `key`, a NumPy value, or index tensors that one index tensor can replace (`merge_index_keys`), call
-        the generated code again. Otherwise use the fallback, or the generated code with the new record.
+        the generated code again. A write to a basic key is recorded first, and then done by the generated code. Any other write, or one
+        that cannot be recorded, is done by the fallback; selected rows and masks are recorded afterwards. A pending small `x` is computed
+        first for a basic key or a mask. A value that overlaps `x[key]` is copied first.
         """
         converted_key = convert_numpy_key(x, key)
         if converted_key is not key or is_numpy_value(value):

@@ -264,9 +264,10 @@ def trace_record(
 ) -> SymbolicRecord | None:
     """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
 
-    `symbolic_signature` is `signature` with a `SymInt` for each number but 0 and 1. A record exists for work below `max_work` additions.
-    `build` builds the record of `signature` and stores its template in the generic plan. This function calls `build` if no template is
-    stored yet.
+    `symbolic_signature` is `signature` with a `SymInt` for each number but 0 and 1. A record needs a generic plan for these sizes
+    (`find_with_symbolic_dims`) with a launch template. Its work must be below `max_work` additions, and it must need no scratch memory
+    (`fill_dims`): these tests become guards. `build` builds the record of `signature` and stores its template in the generic plan. This
+    function calls `build` if no template is stored yet, and ignores the result.
     """
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:

@@ -43,7 +43,9 @@ def resolve_slice(key: slice, axis: int, size: int) -> tuple[int, int, int]:
 def _resolve_symbolic_slice(key: slice, size: int) -> tuple[int, int, int]:
     """Return first index, number of indices and step of the slice `key` of an axis with a symbolic size, comparing as `slice.indices` does.
 
-    `slice.indices` itself would convert the symbolic size to the present int, without recording guards.
+    The results may be symbolic. As in `resolve_slice`, a step beyond the size is limited to the size. The bounds must be integers or None,
+    and the step not 0: nothing is checked. `slice.indices` itself would convert the symbolic size to the present int, without recording
+    guards.
     """
     step = 1 if key.step is None else key.step
     low, high = (0, size) if step > 0 else (-1, size - 1)

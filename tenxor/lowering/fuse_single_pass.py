@@ -97,8 +97,8 @@ def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Coll
     """
     empty: Set[Node] = set()
     result_axes, row_axes = (
-        _list_axes(total.shape, 0),
-        _list_axes(get_inner_shape(total), len(hoist_index_map(make_identity_map(total)).shape)),
+        _list_long_axes(total.shape, 0),
+        _list_long_axes(get_inner_shape(total), len(hoist_index_map(make_identity_map(total)).shape)),
     )
     if not result_axes or len(row_axes) != 1:
         return empty
@@ -125,8 +125,8 @@ def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Coll
     return row_nodes if is_exclusive else empty
 
 
-def _list_axes(shape: Sequence[int], first_axis: int) -> Loops:
-    """Return the axes of `shape` with a size other than 1, numbered from `first_axis` on."""
+def _list_long_axes(shape: Sequence[int], first_axis: int) -> Loops:
+    """Return the numbers of the axes of `shape` with a size other than 1, outermost first. Axis k has the number `first_axis` + k."""
     return tuple([a for a, size in enumerate(shape, first_axis) if size != 1])
 
 
@@ -163,7 +163,7 @@ def _takes_same_elements(result: Node, reads: _RowSumReads, result_axes: Loops, 
     `result_axes` are the axes of the sum's results, with the columns last, and `row` is the summed axis.
     """
     result_map, (*outer, column) = hoist_index_map(reads.maps[result]), result_axes
-    step_axes, row_reads = _list_axes(get_inner_shape(result), len(result_map.shape)), _collect_reads(result, result_map)
+    step_axes, row_reads = _list_long_axes(get_inner_shape(result), len(result_map.shape)), _collect_reads(result, result_map)
     if row_reads is None or len(step_axes) != 1:
         return False
     (step,) = step_axes

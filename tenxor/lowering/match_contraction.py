@@ -71,12 +71,12 @@ def can_be_contraction(reduction: Reduction) -> bool:
 
 
 def match_contraction(m: ReductionStrides, itemsize: int) -> ContractionMatch | None:
-    """Return the reduction `m` as a contraction. Return None if it is no product of rows with columns, or has too few rows, columns, steps
-    or results (`MIN_CONTRACTION_SIZES`, `MIN_RESULTS`, `MIN_UNIT_RESULTS`).
+    """Return the reduction `m` as a contraction, or None if it is no product of rows with columns, or is too small.
 
-    `itemsize` is the size in bytes of a state's widest component. The last independent axis becomes the columns, merged with axes before it
-    where this fills vectors. If the last axis is short, a longer axis may become the columns. The result has the strides of the merged or
-    reordered axes.
+    It needs enough rows, columns, steps and results (`MIN_CONTRACTION_SIZES`, `MIN_RESULTS`, `MIN_UNIT_RESULTS`). `itemsize` is the size in
+    bytes of a state's widest component. The last independent axis becomes the columns, merged with axes before it where this fills vectors.
+    If the last axis is short, a longer axis may become the columns. If the reduction is a contraction only so, it may need `MIN_COLUMNS`
+    steps. The result has the strides of the merged or reordered axes.
     """
     if len(m.space) < 2:
         return None
@@ -138,10 +138,12 @@ def is_ragged(n: int, itemsize: int) -> bool:
 
 
 def merge_columns(m: ReductionStrides, itemsize: int) -> ReductionStrides | None:
-    """Return the reduction `m` with the last independent axes merged until they fill vectors, for example the columns of several images.
+    """Return the reduction `m` with its last independent axes merged to fill vectors better, for example the columns of several images.
 
-    A state has `itemsize` bytes. Where the offsets along the merged axis are not a constant step apart, the step becomes a table. Return
-    None if the last axis fills vectors already, if nothing can be merged, or if an access outside of the reduction would need a table.
+    A state has `itemsize` bytes. Axes are merged one by one until the last one fills vectors (`is_ragged`), or two independent axes are
+    left. Merging also ends before an axis of rows, and before an axis of more than `MAX_JOINED_ENTRIES` indices. Where the offsets along
+    the merged axis are not a constant step apart, the step becomes a table. Return None if the last axis fills vectors already, or if
+    nothing can be merged. The same if an access outside of the reduction would need a table.
     """
     space, extents = m.space, list(m.extents)
     if len(space) < 3 or not is_ragged(extents[space[-1]], itemsize):

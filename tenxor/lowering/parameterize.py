@@ -142,10 +142,11 @@ class _Parameterizer:
         return self.get_operand(operand), bound_address
 
     def convert_address(self, a: Address, operand: int, near_steps: tuple[int, ...] = NEAR_STEPS, view: int = 0) -> Address:
-        """Return the address `a` with parameters in place of numbers, outermost loops first.
+        """Return the address `a` with parameters in place of numbers, and with the terms of the first view in the order of the loops.
 
-        Each operand has one parameter per axis. If `operand` is -1, the address itself is the value, and each term has a separate
-        parameter. `near_steps` are the small steps kept as constants. `view` is the level in a view chain, 0 for the first view.
+        The outermost loop comes first. `view` is the level in a view chain, 0 for the first view. An operand has one parameter for each
+        axis of each level, shared by all its addresses. If `operand` is -1, the address is itself a value (`Position`), and each term
+        has a separate parameter. Steps in `near_steps` along lanes stay constants, and so do some steps of 1 (`convert_term`).
         """
         terms = [self.convert_term(t, operand, near_steps, view) for t in a.terms]
         if not view:

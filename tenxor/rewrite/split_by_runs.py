@@ -149,7 +149,10 @@ def _choose_piece_ranges(shape: tuple[int, ...], nodes: Iterable[Node]) -> Piece
 
 
 def _find_breaks(table: Table) -> list[int]:
-    """Return the indices at which `table` departs from the most common step, at most `MAX_PIECES + 1` indices, in ascending order."""
+    """Return the indices of `table` whose offset is not the offset before plus the most common step, in ascending order.
+
+    At most `MAX_PIECES + 1` indices are returned: so many mean that the axis is not split. The table must have at least two offsets.
+    """
     steps, counts = np.unique(np.diff(table.offsets), return_counts=True)
     jumps = np.diff(table.offsets) != steps[counts.argmax()]
     breaks: list[int] = (np.flatnonzero(jumps)[: MAX_PIECES + 1] + 1).tolist()

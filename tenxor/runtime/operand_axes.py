@@ -129,7 +129,8 @@ class OperandAxes(NamedTuple):
     def has_columns(self) -> bool:
         """True if a kernel for these axes reduces neighbouring results side by side, each in the order of its elements.
 
-        Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/reduction_order.py`).
+        False for a reduction means that the lanes run along the reduced elements. It is also False without reduced axes, and has no meaning
+        for matrix products. The order decides the bits of a sum of floats (`lowering/reduction_order.py`).
         """
         return self.is_sequential and self.extents[0] != 1
 
@@ -229,7 +230,7 @@ def _merge_reduction(
 def _join_any(inner: Sequence[tuple[int, ...]], reduction: Operation) -> list[tuple[int, ...]]:
     """Return the extents and strides of the reduced axes `inner`, outermost first, joined wherever the operands allow."""
     if isinstance(reduction, Reduction) and reduction.append is None:
-        inner = sorted(inner, key=_sum_moves, reverse=True)
+        inner = sorted(inner, key=_sum_strides, reverse=True)
     counts, strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(inner[0]) if inner else 0)])
     return [(n, *moves) for n, moves in zip(reversed(counts), reversed(strides), strict=True)]
 
@@ -242,8 +243,11 @@ def _join(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     return (prod([extent for extent, *_ in axes]), *axes[-1][1:])
 
 
-def _sum_moves(axis: Sequence[int]) -> int:
-    """Return the sum of the sizes of the strides of a reduced axis, whose extent comes first."""
+def _sum_strides(axis: Sequence[int]) -> int:
+    """Return the sum of the absolute strides of a reduced axis, but 0 for an axis of extent 1.
+
+    `axis` has the extent first, then the stride of the result and the stride of each operand.
+    """
     return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
 
 

@@ -101,7 +101,11 @@ def _build_empty_plan(node: Node) -> Plan:
 
 
 def _get_product(nodes: Sequence[Node]) -> Node | None:
-    """Return the pending product that the last of `nodes` sums; None for a graph with further pending nodes, or of another form."""
+    """Return the pending product that the last of `nodes` sums, or None if there is no such product.
+
+    Both factors must be nodes in memory, not numbers. The sum must read the product from offset 0, and the product must not be stored
+    itself (`is_stored`).
+    """
     node = nodes[-1]
     product = node.sources[0] if node.op in SUMS else None
     if type(product) is not Node or product.op is not OPS["multiply"]:

@@ -307,11 +307,12 @@ def _reads_product(node: Node) -> bool:
 
 
 def _is_standalone(node: Node, reader: Node) -> bool:
-    """Return whether `node` can be computed by itself before its readers.
+    """Return whether `node` can be computed by a kernel of its own, before the nodes that read it.
 
-    The result must be at most `MAX_UNFUSED_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
-    from offset 0, and be a contraction with stored factors and with fused ones, or with neither. `reader` is the node whose sources are
-    read: `node`, or the product under a sum.
+    The result must be at most `MAX_UNFUSED_BYTES` bytes and not empty. The operation must be elementwise, a reduction, a `Scan`, a
+    `Gather`, a write, `POSITION` or `EMPTY`. `reader` is the product that the sum `node` reads, or `node` itself if there is none. The
+    recipes of both must be cacheable. A sum must read its product from offset 0. If the order of its terms decides its bits, fused factors
+    must not change the order. So it must be a contraction with fused and with stored factors, or with neither (`_has_fused_factors`).
     """
     recipe, op = node.recipe, node.op
     if not 0 < recipe.nbytes <= MAX_UNFUSED_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:

@@ -102,11 +102,12 @@ def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
 
 
 def join_fast(cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False) -> _T | None:
-    """Return the joined pieces as a new tensor of class `cls`, or None if no fast method applies.
+    """Return the joined pieces as a new tensor of class `cls`, or None if they do not fit or no fast method applies.
 
-    The pieces are joined along `axis`, along a new axis if `stacked`, or flattened for None. `types` is the set of their types. Methods
-    besides `join_equal_pieces` join contiguous tensors along their first axis, and arrays. They promote dtypes, and allow different sizes
-    along the axis.
+    The pieces are joined along `axis`, along a new axis if `stacked`, or flattened for None. `types` is the set of their types: a fast
+    method takes tensors of class `cls` alone, or NumPy arrays alone. Contiguous tensors, and arrays that are not stacked, may differ in
+    dtype and in size along the axis; the dtype is promoted. Many small pending tensors are computed first. Errors are raised only for a
+    result that is too large (`check_element_count`, `allocate`).
     """
     if types == {cls}:
         result: _T | None = join_by_fast_path(cls, op, pieces, axis, stacked=stacked, mixed_dtypes=True)

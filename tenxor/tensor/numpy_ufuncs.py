@@ -207,8 +207,8 @@ def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], o
 def _apply_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
     """Apply `ufunc.at` in place to `inputs`: a tensor or array, the key, and the values if the ufunc takes any.
 
-    The operations of `_AT_REDUCTIONS` are a scatter; NumPy applies others to the same memory. Raise ArgumentError if NumPy cannot write
-    through the view.
+    An operation of `_AT_REDUCTIONS` on a tensor is a scatter. NumPy applies everything else to the same memory. Raise ArgumentError if
+    NumPy cannot write through the view. `tx`, `out` and `options` are not used.
     """
     t, key, *values = inputs
     name = f"np.{ufunc.__name__}.at"

@@ -543,7 +543,7 @@ class ViewMethods(TensorBase):
 
 
 def _is_column_major(op: str, layout: Layout, order: str) -> bool:
-    """Return whether the `order` argument "C", "F" or "A" means column-major order for a layout. Raise ArgumentError for another order."""
+    """Return whether `order`, an argument of the method `op`, means column-major order: "F", or "A" for a layout contiguous only so."""
     order = check_choice(op, "order", order, "C", "F", "A")
     return order == "F" or (order == "A" and not layout.is_contiguous() and _reverse_axes(layout).is_contiguous())
 

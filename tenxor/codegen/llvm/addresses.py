@@ -45,7 +45,10 @@ def load_operand_address(em: Emitter, operand: int) -> Value:
 
 
 def pointer_to(em: Emitter, operand: int) -> Value:
-    """Emit the pointer to the first element of the operand number `operand` at the function's entry; later calls return the same value."""
+    """Emit the pointer to the operand number `operand`, as passed to the function, at its entry; later calls return the same value.
+
+    This is the element at address 0. An offset in an address (`Address.offset`) is not included.
+    """
     address = load_operand_address(em, operand)
     return em.emit_once(
         0, ("operand", operand), lambda: address.cast("inttoptr", pointer(em.target.address_space.llvm_number), f"p{operand}")

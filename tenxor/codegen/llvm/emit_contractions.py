@@ -391,8 +391,10 @@ class _Tile:
         self.block_top, self.block_bottom = rows
 
     def emit(self) -> None:
-        """Emit the steps of the tile. Then emit the epilogue, or the store of the states, which wait in memory for more steps or a long
-        epilogue.
+        """Emit the steps of the tile, and then its epilogue, or the store of its states.
+
+        The epilogue comes here if it is short (`has_short_epilogue`), after the last steps: this is tested at run time, unless there is a
+        single pass. Otherwise the states are stored. They wait in memory for more steps, or for the epilogue of a block.
         """
         em, s, results = self.em, self.statement, self.mr * self.nr
         em.lanes = Lanes(s.right.axis, self.width, self.nr)

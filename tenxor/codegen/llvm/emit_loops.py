@@ -158,7 +158,11 @@ def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Val
 
 
 def _emit_iteration(em: Emitter, s: For) -> None:
-    """Emit an iteration of a loop, or a step with lanes along the loop. Rows of states along the loop are loaded and stored."""
+    """Emit the body of the loop `s` once: for an iteration, or for a vector of iterations if `em.lanes` runs along the loop.
+
+    Some reductions have a row of states along the loop (`find_row_reductions`). Their states are loaded before the body; changed states
+    are stored after it.
+    """
     changed, read = row_buffers.find_row_reductions(em, s)
     row_buffers.load_states(em, read)
     em.emit_body(s.body, partial(_emit_inner_statement, em))

@@ -48,11 +48,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_set_item(f: FunctionBuilder) -> None:
-    """Emit `set_item(x, key, value)`: do `x[key] = value` at once. Return None as a new reference, or null to decline.
+    """Emit `set_item(x, key, value)`: write `x[key] = value` into memory now, not as a pending node.
 
-    The function calls `assign_item` with its own arguments. If that declines without an error, it calls `assign_item` again, with NumPy
-    arrays and integers in `key` replaced by tensors and ints (`convert_key`), and with `value` as a tensor (`convert_value`). It declines
-    if neither changes.
+    Return None as a new reference, or null to decline. The function calls `assign_item` with its own arguments. If that declines without
+    an error, it calls `assign_item` again. Then NumPy arrays and integers in `key` are replaced by tensors and ints (`convert_key`), and
+    `value` by a tensor (`convert_value`). It declines if neither changes.
     """
     x, key, value = f.arguments
     result = f.call("assign_item", POINTER, [x, key, value])

@@ -464,9 +464,10 @@ def _add_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> None:
 
 
 def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
-    """Emit the append of `layout_key` to the signature: the layouts of the view chain (no layout for None), and a closing 0.
+    """Emit the append of `layout_key` to the signature: a 1 and the axes of each layout of its view chain, and a closing 0.
 
-    The emitted function returns null or 0 for offset tables.
+    In a chain of several layouts, the offset follows the axes of each. If `layout_key` is the object None, only the 0 is appended. The
+    emitted function returns null or 0 if a layout has offset tables.
     """
     none_object = f.load_object("None")
     has_layout_key = ~f.is_object(layout_key, "None")

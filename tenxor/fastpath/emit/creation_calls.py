@@ -166,8 +166,10 @@ def _emit_python_from_list(f: FunctionBuilder) -> None:
 
 
 def _emit_python_from_array(f: FunctionBuilder) -> None:
-    """Emit `python_from_array(array, table)`, called from Python: return the tensor of `tensor_from_numpy` for the same arguments, or None
-    to decline.
+    """Emit `python_from_array(array, table)`, called from Python: return a new tensor with a copy of the elements of a NumPy array.
+
+    Return None to decline: for an array that is large, read-only or not C-contiguous, or of another dtype (`tensor_from_numpy`). The
+    dictionary `table` caches recipe and spec by shape and dtype.
     """
     f.return_or_none(f.call("tensor_from_numpy", POINTER, _load_arguments(f, 2)))
 

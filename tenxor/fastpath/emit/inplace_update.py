@@ -104,11 +104,16 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
-    """Emit `find_usual_recipe(x, storage, result)`: return the recipe of the usual update, as a new reference.
+    """Emit `find_usual_recipe(x, storage, result)`: return the recipe that writes `result` over the part `x` of `storage`.
 
-    `result` must be a pending, contiguous tensor of an elementwise operation, with the shape and dtype of `x`. `result` must read the
-    storage only through the layout of `x`. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice. Otherwise the function
-    returns null, and Python code examines the operands.
+    The recipe is a new reference, cached or made (`find_recipe`). The function returns null unless all of this holds:
+
+    - `result` is pending and contiguous at offset 0. Its recipe is elementwise and cacheable.
+    - `result` has the shape of `x`. Both have the dtype of the storage's node.
+    - `result` reads the storage only through the layout of `x`, at any offset.
+    - `x` has at most `MAX_UPDATE_BYTES` bytes, and no element twice.
+
+    After null, Python code (`learn_update`) examines the operands.
     """
     x, storage, result = f.arguments
     spec, result_spec = f.hold_borrowed(f.get_slot(x, "Tensor.spec")), f.hold_borrowed(f.get_slot(result, "Tensor.spec"))

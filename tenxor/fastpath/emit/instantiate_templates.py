@@ -349,8 +349,11 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_python_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `python_data_recipe(dtype, shape, recipe)`, called from Python: return the result of `store_data_recipe` for the same arguments,
-    or None for null."""
+    """Emit `python_data_recipe(dtype, shape, recipe)`, called from Python: return the recipe of contiguous data of this dtype and shape.
+
+    If the spec has no such recipe yet, it keeps `recipe`, or a new recipe if `recipe` is None. Return None where `store_data_recipe` gives
+    null: for more than `MAX_AXES` axes or `MAX_ELEMENTS` elements, and if memory runs out.
+    """
     args = f.arguments[1]
     f.return_or_none(f.call("store_data_recipe", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
 

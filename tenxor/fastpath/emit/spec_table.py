@@ -304,10 +304,11 @@ def _has_key(f: FunctionBuilder, row: Value, words: Sequence[Value]) -> Value:
 
 
 def _emit_find_position(f: FunctionBuilder) -> None:
-    """Emit `find_spec_position(start, dtype, ndim, numbers)`: return the index position of a spec; if the spec is missing, the first free
-    position.
+    """Emit `find_spec_position(start, dtype, ndim, numbers)`: return the index position of a spec, or a free position if it is missing.
 
-    The search begins at position `start`. The further arguments are those of `find_spec`.
+    The search begins at position `start`, which must be that of this spec (`_compute_start_position`), and wraps around at the end. The
+    index must have a free position. The free position is the first one found; `_load_indexed_spec` gives null for it. The further
+    arguments are those of `find_spec`.
     """
     start, *key = f.arguments
     position = f.local(I64, start)

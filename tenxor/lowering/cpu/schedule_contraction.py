@@ -324,10 +324,10 @@ def _choose_step_block(extents: Sequence[int]) -> int:
 
 
 def _choose_even_block(size: int, available_bytes: int, nbytes: int, multiple: int) -> int:
-    """Return how many of `size` rows or columns form a block, so that a chunk of steps of a block fits into `available_bytes`.
+    """Return how many of `size` rows or columns form a block, so that `STEPS_PER_CHUNK` steps of a block fit into `available_bytes`.
 
-    `nbytes` are the bytes per row or column and step. The blocks have about equal sizes. The result is a multiple of `multiple`, or `size`
-    itself.
+    `nbytes` are the bytes per row or column and step. The blocks have about equal sizes. The result is a multiple of `multiple`, at least
+    one even if that does not fit, or `size` itself if that is less.
     """
     max_size = max(available_bytes // (STEPS_PER_CHUNK * nbytes * multiple), 1) * multiple
     return min(-(-size // (-(-size // max_size) * multiple)) * multiple, size)

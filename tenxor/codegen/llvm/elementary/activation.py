@@ -145,9 +145,10 @@ def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
 
 
 def divide_by_precise_sum(x: Value, r: Value, shifted: Value, unit: float = 1.0) -> Value:
-    """Emit x / (1 + 2**n e**r) divided by `unit`, a power of two, with a divisor of nearly twice the precision.
+    """Emit x / (`unit` (1 + 2**n e**r)), with a divisor of nearly twice the precision.
 
-    `r` and `shifted`, which has the integer n in its low bits, are from `reduce_by_ln2`.
+    `r` and `shifted`, which has the integer n in its low bits, are from `reduce_by_ln2`. The caller must bound n: `unit` 2**n must be a
+    normal number. `unit` is a power of two that keeps the divisor in range; the caller then multiplies the quotient by `unit`.
     """
     scale, tail = scale_of(shifted, unit), exp_tail(r)
     divisor = add_product(fast_sum(scale, scale.constant(unit)), scale, r, tail)
