@@ -38,19 +38,19 @@ def count_parts(*roots: tx.Tensor) -> int:
 
 
 def write_rows(a: tx.Tensor, b: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
-    x = a * 2
+    x, y = a * 2, b * 3  # of each tensor, a second write would compute the first
     x[1:-1] = tx.exp(b[:-2] + b[2:]) - v
-    x[0] = x[1] * 2
-    x[:, 3] = 0.5
-    return x + 1
+    y[:, 3] = 0.5
+    return (x + 1) * (y - x[::-1])
 
 
 def write_at_indices(a: tx.Tensor, b: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
     x, index = a * 2, tx.asarray([3, -1, 0, 3])
     x[index] = tx.exp(b[:4]) - v
-    x[index, 2] *= 0.5
     x.index_add_(0, tx.argmax(b, axis=1)[:4] % 37, x[1:5] * v)
-    return x + 1
+    y = b * 3
+    y[index, 2] = x[index, 1] * 0.5
+    return x + y
 
 
 GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least number of nodes computed

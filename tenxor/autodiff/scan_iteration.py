@@ -34,7 +34,7 @@ _iteration_cache: BoundedCache[CompiledIteration] = register("iterations of scan
     BoundedCache(1 << 7)
 )
 _loop_cache: BoundedCache[tuple[ForwardLoop, list[int]]] = register(
-    "loops of scan", "a loop and which nodes are its captured values, by the trace of an iteration as the fast path encodes it"
+    "loops of scan", "a loop and which nodes are its captured values, by the encoded trace of an iteration, or by a compiled iteration"
 )(BoundedCache(1 << 7))
 
 
@@ -224,14 +224,19 @@ class CompiledIteration:
             self._all_locations = self.locations | dict(enumerate(x_locations, carry_count))
             backward.drop_nodes()
         program.value_numbers = {}
-        self._forward_loops: dict[object, ForwardLoop] = {}
         self._backward_loops: dict[object, BackwardLoop] = {}
         self._backward_nodes: dict[object, tuple[list[NodeView], list[Node]]] = {}
 
     def get_loop(self, x_locations: Sequence[ValueLocation], iteration_count: int) -> ForwardLoop:
         """Return the loop of `iteration_count` iterations over sequences with the locations `x_locations`, from the cache if possible."""
-        key = iteration_count, *[(location.start, location.step) for location in x_locations]
-        return _find_or_make(self._forward_loops, key, lambda: ForwardLoop(self, x_locations, iteration_count))
+        key = self, iteration_count, *[(location.start, location.step) for location in x_locations]
+        entry = _loop_cache.get(key)
+        if entry is not None:
+            return entry[0]
+        loop = ForwardLoop(self, x_locations, iteration_count)
+        if not self.extra_sources:
+            _loop_cache.put(key, (loop, []))
+        return loop
 
     def get_backward_loop(
         self, locations: dict[int, ValueLocation], y_locations: Sequence[ValueLocation | None], iteration_count: int
