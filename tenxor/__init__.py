@@ -103,6 +103,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.vmap import *
     from .api.window_functions import *
     from .codegen.threads.set_threads import *
+    from .files.any_format import *
     from .tensor.contraction import *
 else:
     from .ops import INTERNAL_OPS, OPS
@@ -151,6 +152,7 @@ else:
         "api.custom_derivatives": "checkpoint custom_derivative",
         "api.vmap": "vmap",
         "api.nan_check": "check_nan",
+        "files.any_format": "load save",
         "codegen.threads.set_threads": "set_num_threads",
         "tensor.contraction": "matmul",
     }

@@ -247,8 +247,6 @@ _SHARED_NAMES = {
     "tril_indices": "np.tril_indices(n), arrays that index tensors",
     "triu_indices": "np.triu_indices(n), arrays that index tensors",
     "heaviside": "tx.where(x == 0, y, tx.astype(x > 0, x.dtype))",
-    "load": "tx.files.load(path), or tx.files.load_npy(path)",
-    "save": "tx.files.save(path, {'x': x}), or tx.files.save_npy(path, x)",
     "as_strided": "x.windows(axis, size, step), x.expand(shape), x.permute(axes), x.diagonal() or slices, which are views",
     "frombuffer": "tx.asarray(np.frombuffer(buffer, dtype), copy=False)",
     **{name: _DRAWS[name] for name in ("poisson", "multinomial", "binomial")},

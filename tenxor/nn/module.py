@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
+from .._utils.process import FolderPath
 from .._utils.records import NamedTuple
-from ..api.argument_validation import check_argument, register_argument_type, validate_arguments
+from ..api.argument_validation import register_argument_type, validate_arguments
 from ..api.creation import asarray
 from ..api.differentiation import no_grad
 from ..dtypes import check_real
-from ..errors import ArgumentError, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 
-__all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
+__all__ = ["Module", "Parameter", "functional_call"]
 
 T = TypeVar("T")
 
@@ -357,6 +358,74 @@ class Module:
                 tensors[name][...] = x
         return IncompatibleKeys(missing, unknown)
 
+    @validate_arguments
+    def save(self, path: FolderPath) -> None:
+        """Write all tensors to a file by name, as `tx.save(path, module.state_dict())`.
+
+        Parameters
+        ----------
+        path : path
+            The file, ending in .safetensors or .npz. It is replaced as a whole when it is complete.
+
+        Raises
+        ------
+        ArgumentError
+            If the path has another ending.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile, tenxor as tx
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tx.nn.Linear(3, 2).save(f"{folder}/model.safetensors")
+        ...     list(tx.load(f"{folder}/model.safetensors"))
+        ['weight', 'bias']
+        """
+        from .. import files
+
+        files.any_format.save(path, self.state_dict())
+
+    @validate_arguments
+    def load(self, path: FolderPath, strict: bool = True) -> IncompatibleKeys:
+        """Write the tensors of a file into the tensors of the module, as `module.load_state_dict(tx.load(path))`.
+
+        Parameters
+        ----------
+        path : path
+            A file of tensors by name: safetensors, npz or GGUF, of any program.
+        strict : bool, default True
+            Whether every name must be known to both the file and the module.
+
+        Returns
+        -------
+        IncompatibleKeys
+            As for `load_state_dict`.
+
+        Raises
+        ------
+        FileError
+            If the file is damaged or has another format.
+        FileNotFoundError
+            If the file does not exist.
+        ArgumentError, ShapeError, DTypeError
+            As for `load_state_dict`. After an error nothing is written.
+
+        Examples
+        --------
+        >>> import tempfile, tenxor as tx
+        >>> model, copy = tx.nn.Linear(3, 2), tx.nn.Linear(3, 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.safetensors")
+        ...     copy.load(f"{folder}/model.safetensors")
+        IncompatibleKeys(missing_keys=[], unexpected_keys=[])
+        >>> bool((copy.weight == model.weight).all())
+        True
+        """
+        from .. import files
+
+        return self.load_state_dict(files.any_format.load(path), strict)
+
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}({self.extra_repr()})"]
         for name, text in self._repr_items():
@@ -384,101 +453,6 @@ if TYPE_CHECKING:
 
 else:
     Layer = Module
-
-
-class Sequential(Layer):
-    """Modules or functions, applied in order, each to the result of the previous one.
-
-    The tensors of the modules have PyTorch's names, such as `0.weight`.
-
-    Parameters
-    ----------
-    *layers : callable
-        Modules, and functions such as `tx.relu`, of a single tensor.
-
-    Raises
-    ------
-    ArgumentError
-        If a layer cannot be called.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
-    (2, 3)
-    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)[0]
-    Linear(4, 3)  # 15 parameters
-    """
-
-    _list_attribute = "layers"
-
-    @validate_arguments
-    def __init__(self, *layers: Callable[..., Any]) -> None:
-        self.layers = list(layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-    def _repr_items(self) -> Iterator[tuple[str, str]]:
-        for k, layer in enumerate(self.layers):
-            yield str(k), repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
-        yield from ((name, text) for name, text in super()._repr_items() if not name.split(".")[0].isdecimal())
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __iter__(self) -> Iterator[Callable[..., Any]]:
-        return iter(self.layers)
-
-    def __getitem__(self, k: int) -> Callable[..., Any]:
-        return _get_item("Sequential", self.layers, k)
-
-
-class ModuleList(Module):
-    """A list of modules. Their tensors have PyTorch's names, such as `0.weight`.
-
-    Parameters
-    ----------
-    modules : iterable of Module, default ()
-        The modules, which `list[k]`, `len(list)` and iteration give back.
-
-    Raises
-    ------
-    ArgumentError
-        If an item is not a module.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> layers = tx.nn.ModuleList([tx.nn.Linear(2, 3)]).append(tx.nn.Linear(3, 1))
-    >>> len(layers), layers.num_parameters
-    (2, 13)
-    """
-
-    _list_attribute = "list"
-
-    @validate_arguments
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
-        self.list = list(modules)
-        for k, module in enumerate(self.list):
-            check_argument("ModuleList", f"module {k}", module, "Module")
-
-    @validate_arguments
-    def append(self, module: Module) -> Self:
-        """Append a module. Return this list."""
-        self.list.append(module)
-        return self
-
-    def __len__(self) -> int:
-        return len(self.list)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self.list)
-
-    def __getitem__(self, k: int) -> Module:
-        return _get_item("ModuleList", self.list, k)
 
 
 @validate_arguments
@@ -576,14 +550,6 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         for k, item in enumerate(value):
             yield from _walk_members(_join_names(name, str(k)), item)
-
-
-def _get_item(op: str, items: list[T], k: int) -> T:
-    """Return item `k` of `items`, modules of an object of class `op`. Raise IndexOutOfRange if there is none."""
-    check_argument(op, "the number of a module", k, "int")
-    if not -len(items) <= k < len(items):
-        raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")
-    return items[k]
 
 
 def _list_names(names: list[str]) -> str:
