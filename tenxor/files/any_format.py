@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ..api.argument_validation import validate_arguments
@@ -104,5 +105,6 @@ def load(path: FilePath) -> Any:
             f"load: {os.fspath(path)!r} is a pickle, which runs code when it is read; write safetensors instead, where it was made:"
             " safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
         )
-    reader = {"npy": load_npy, "csv": load_csv, "gguf": load_gguf}.get(kind)
+    readers: dict[str, Callable[[FilePath], Any]] = {"npy": load_npy, "csv": load_csv, "gguf": load_gguf}
+    reader = readers.get(kind)
     return read_state("load", path)[0] if reader is None else reader(path)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from reprlib import repr as short
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 import numpy as np
 
@@ -260,7 +260,7 @@ def _read_entry(op: str, tensor_text: str, value: Any) -> _Entry:
 
     `tensor_text` is the name of the tensor and of the file.
     """
-    fields = value if isinstance(value, dict) else {}
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}
     kind, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
     if not isinstance(kind, str) or not _is_list_of_counts(shape) or not _is_list_of_counts(offsets) or len(offsets) != 2:
         raise FileError(
@@ -281,6 +281,6 @@ def _read_entry(op: str, tensor_text: str, value: Any) -> _Entry:
     return _Entry(dtype, tuple(shape), begin, end)
 
 
-def _is_list_of_counts(value: Any) -> bool:
+def _is_list_of_counts(value: Any) -> TypeGuard[list[int]]:
     """Return whether `value` is a list of integers of 0 or more."""
     return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)

@@ -14,6 +14,7 @@ from ..api.differentiation import no_grad
 from ..dtypes import check_real
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
+from .state_names import list_names, match_names
 
 __all__ = ["Module", "Parameter", "functional_call"]
 
@@ -91,6 +92,7 @@ class Module:
     """
 
     training = True
+    _ignored_names: tuple[str, ...] = ()  # tensors in the states of PyTorch's module that have no use here
     _list_attribute: str | None = None  # a list whose items are named by number alone, as in PyTorch: "0.weight"
 
     def forward(self, *args: Any, **named: Any) -> Any:
@@ -167,6 +169,15 @@ class Module:
                 if isinstance(value, Tensor) and id(value) not in visited:
                     visited.add(id(value))
                     yield _join_names(prefix, name), value
+
+    def _tensors_by_every_name(self) -> dict[str, Tensor]:
+        """Return the tensors of this module and all submodules by name. A tensor that several modules share has several names."""
+        return {
+            _join_names(prefix, name): t
+            for prefix, module in self.named_modules()
+            for name, t in module._members()
+            if isinstance(t, Tensor)
+        }
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Return an iterator over the tensors that require gradients, each once, with names such as `encoder.0.weight`.
@@ -301,6 +312,9 @@ class Module:
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write values into the tensors of the module, by name.
 
+        A state of PyTorch's layers fits: names are equal, `MultiHeadAttention` takes the names of PyTorch's layer too, and the counter
+        `num_batches_tracked` is ignored. A tensor under several names may have each of them.
+
         Parameters
         ----------
         state_dict : mapping of str to Tensor
@@ -316,7 +330,8 @@ class Module:
         Raises
         ------
         ArgumentError
-            For missing or unknown names (if `strict`). After an error nothing is written.
+            For missing or unknown names (if `strict`). The message lists them, and renames that would fit. After an error nothing is
+            written.
         ShapeError
             For another shape.
         DTypeError
@@ -333,20 +348,31 @@ class Module:
         >>> tx.nn.Linear(2, 1).load_state_dict({"weight": tx.ones((1, 2)), "scale": tx.ones(1)}, strict=False)
         IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['scale'])
         """
-        tensors = dict(self._named_tensors())
-        missing, unknown = [name for name in tensors if name not in state_dict], [name for name in state_dict if name not in tensors]
+        tensors, state = dict(self._named_tensors()), dict(state_dict)
+        for prefix, module in self.named_modules():
+            module._adopt_names(_join_names(prefix, ""), state)
+        name_by_id = {id(t): name for name, t in tensors.items()}
+        for name, t in self._tensors_by_every_name().items():
+            if name not in tensors and name in state:
+                state.setdefault(name_by_id[id(t)], state.pop(name))
+        missing, unknown = [name for name in tensors if name not in state], [name for name in state if name not in tensors]
         if strict and (missing or unknown):
+            renames = match_names(tensors, state, missing, unknown)
+            advice = (
+                f"; for equal tensors under other names, write names = {renames} and"
+                " load_state_dict({names.get(name, name): x for name, x in state.items()})"
+            )
             raise ArgumentError(
                 f"load_state_dict: {type(self).__name__}: the state lacks {missing} and has the unknown names {unknown}; use strict=False"
-                " to leave these out"
+                f" to leave these out{advice if renames else ''}"
             )
-        if tensors and state_dict and len(missing) == len(tensors):
+        if tensors and state and len(missing) == len(tensors):
             warnings.warn(
-                f"load_state_dict: {type(self).__name__}: nothing was loaded, as no name of the state, {_list_names(unknown)}, is one of"
-                f" the module's, {_list_names(missing)}; rename the keys",
+                f"load_state_dict: {type(self).__name__}: nothing was loaded, as no name of the state, {list_names(unknown)}, is one of"
+                f" the module's, {list_names(missing)}; rename the keys",
                 stacklevel=3,
             )
-        values = {name: asarray(state_dict[name]) for name in tensors if name in state_dict}
+        values = {name: asarray(state[name]) for name in tensors if name in state}
         for name, x in values.items():
             if x.shape != tensors[name].shape:
                 raise ShapeError(
@@ -357,6 +383,11 @@ class Module:
             for name, x in values.items():
                 tensors[name][...] = x
         return IncompatibleKeys(missing, unknown)
+
+    def _adopt_names(self, prefix: str, state: dict[str, Any]) -> None:
+        """Replace PyTorch's names for the tensors of this module in `state` by the names here. The names begin with `prefix`."""
+        for name in self._ignored_names:
+            state.pop(prefix + name, None)
 
     @validate_arguments
     def save(self, path: FolderPath) -> None:
@@ -488,12 +519,7 @@ def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, *
     >>> tx.grad(lambda w: tx.nn.functional_call(layer, w, tx.ones(2, dtype=tx.float32)).sum())(weight)["weight"].tolist()
     [[1.0, 1.0]]
     """
-    names = {
-        _join_names(prefix, name): t
-        for prefix, submodule in module.named_modules()
-        for name, t in submodule._members()
-        if isinstance(t, Tensor)
-    }
+    names = module._tensors_by_every_name()
     for name in tensors:
         if name not in names:
             raise ArgumentError(f"functional_call: {type(module).__name__} has no tensor {name!r}; it has {list(names)}")
@@ -550,11 +576,6 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         for k, item in enumerate(value):
             yield from _walk_members(_join_names(name, str(k)), item)
-
-
-def _list_names(names: list[str]) -> str:
-    """Return a text with the first three of `names`, and the number of further names, for a message."""
-    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _join_names(prefix: str, name: str) -> str:
