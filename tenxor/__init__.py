@@ -104,6 +104,9 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.window_functions import *
     from .codegen.threads.set_threads import *
     from .files.any_format import *
+    from .show.print_options import get_printoptions as get_printoptions
+    from .show.print_options import printoptions as printoptions
+    from .show.print_options import set_printoptions as set_printoptions
     from .tensor.contraction import *
 else:
     from .ops import INTERNAL_OPS, OPS
@@ -153,6 +156,7 @@ else:
         "api.vmap": "vmap",
         "api.nan_check": "check_nan",
         "files.any_format": "load save",
+        "show.print_options": "get_printoptions printoptions set_printoptions",
         "codegen.threads.set_threads": "set_num_threads",
         "tensor.contraction": "matmul",
     }

@@ -209,7 +209,6 @@ _NUMPY_NAMES = {
     "ndarray": "tx.Tensor",
     "matrix": "tx.asarray(values), and x @ y for products",
     "array2string": "x.to_string(), or str(x)",
-    **dict.fromkeys(("set_printoptions", "printoptions", "get_printoptions"), "x.to_string(fmt=..., threshold=..., width=...)"),
     **dict.fromkeys(("nditer", "ndenumerate"), "np.ndenumerate(np.asarray(x)), or operations on the whole of x, which are faster"),
     **dict.fromkeys(("seterr", "errstate", "geterr"), "nothing instead: Tenxor never warns; tx.check_nan() finds where NaN arises"),
     **dict.fromkeys(("float128", "longdouble"), "tx.float64, the widest float"),
