@@ -194,20 +194,20 @@ def read_safetensors(op: str, path: FilePath, *, mapped: bool = False) -> tuple[
         raise FileError(f"{op}: {os.fspath(path)!r} is not a readable safetensors file but {kind}; use tx.load(path)")
     with Path(path).open("rb") as file:
         header_bytes, entries, texts = _read_header(op, f"{os.fspath(path)!r}", file)
+        content = None  # the elements in the file, if it has some
+        if mapped and any(entry.end for entry in entries.values()):
+            content = np.memmap(path, np.uint8, "r", header_bytes)
         tensors = {}
         for name, entry in entries.items():
-            begin, count = header_bytes + entry.begin, prod(entry.shape)
-            if mapped and count:
-                elements: Any = np.memmap(path, entry.dtype.numpy, "r", begin, entry.shape)
-                tensors[name] = asarray(elements).view(bfloat16) if entry.dtype is bfloat16 else asarray(elements)
+            if content is not None:
+                shared = asarray(content[entry.begin : entry.end].view(entry.dtype.numpy).reshape(entry.shape))
+                tensors[name] = shared.view(bfloat16) if entry.dtype is bfloat16 else shared
                 continue
-            file.seek(begin)
-            elements = np.fromfile(file, entry.dtype.numpy, count)
-            if elements.size != count:
-                raise FileError(
-                    f"{op}: {os.fspath(path)!r} was cut short while it was read: {name!r} has {elements.size} of {count} elements"
-                )
-            tensors[name] = Tensor._from_copy(elements.reshape(entry.shape), entry.dtype)
+            elements = np.empty(entry.shape, entry.dtype.numpy)
+            file.seek(header_bytes + entry.begin)
+            if elements.size and file.readinto(elements.data) < elements.nbytes:
+                raise FileError(f"{op}: {os.fspath(path)!r} was cut short while {name!r} was read; load the file when it is complete")
+            tensors[name] = Tensor._from_copy(elements, entry.dtype)
     return tensors, texts
 
 

@@ -104,6 +104,8 @@ def test_errors_of_states_begin_with_the_called_function(tmp_path: Path) -> None
 def test_module_is_saved_and_loaded_without_further_packages(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("safetensors", "safetensors.numpy", "ml_dtypes"):
         monkeypatch.setitem(sys.modules, package, None)
+    model: Any
+    other: Any
     model, other = (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), tx.relu) for _ in range(2))
     model[0].weight.detach()[...] = 0.5
     model.save(tmp_path / f"m.{ending}")

@@ -54,6 +54,16 @@ def test_load_reads_what_the_package_writes(dtype: str, mapped: bool, tmp_path: 
     assert safetensors.numpy.load_file(tmp_path / "x")["a"].tobytes() == arrays["a"].tobytes()
 
 
+def test_mapped_tensors_share_the_memory_of_the_file(tmp_path: Path) -> None:
+    tx.files.save(tmp_path / "x", {"a": tx.arange(100_000), "b": tx.ones(100_000, dtype=tx.bfloat16), "e": tx.zeros((0, 3))})
+    before = tx.memory().in_use
+    tensors, _ = tx.files.load(tmp_path / "x", mapped=True)
+    assert tensors["a"][-1].item() == 99_999 and tensors["b"][5].item() == 1.0 and tensors["e"].shape == (0, 3)
+    assert tx.memory().in_use - before < 50_000
+    tx.files.save(tmp_path / "y", {"e": tx.zeros((0, 3))})
+    assert tx.files.load(tmp_path / "y", mapped=True)[0]["e"].shape == (0, 3)
+
+
 def test_load_keeps_the_order_in_which_tensors_were_saved(tmp_path: Path) -> None:
     names = ["z", "a", "m"]
     tx.files.save(tmp_path / "x", {name: tx.ones(k, dtype=tx.int8 if k == 1 else tx.float64) for k, name in enumerate(names)})
