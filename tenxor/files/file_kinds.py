@@ -24,7 +24,8 @@ def kind_of_content(path: FilePath) -> str:
     with Path(path).open("rb") as file:
         start = file.read(100)
     kind = next((kind for magic, kind in _KIND_OF_START.items() if start.startswith(magic)), "safetensors")
-    # PyTorch's pickles are members of an archive. The header of a safetensors file may have a length that begins with 0x80.
-    if (kind == "npz" and b"/data.pkl" in start) or (start[:1] == b"\x80" and start[8:9] != b"{"):
+    is_json = start[8:9] == b"{"  # the header of a safetensors file, after a length of any bytes
+    # PyTorch's pickles are members of an archive.
+    if (kind == "npz" and b"/data.pkl" in start) or (start[:1] == b"\x80" and not is_json):
         return "pickle"
-    return "csv" if kind == "safetensors" and kind_of_name(path) == "csv" else kind
+    return "csv" if kind == "safetensors" and not is_json and kind_of_name(path) == "csv" else kind

@@ -176,8 +176,8 @@ class _Outliner:
             return {"value": x}
         if not isinstance(x, (Mapping, list, tuple)):
             raise ArgumentError(
-                f"{self.op}: {short(name)} is {short(x)} of type {type(x).__name__}; a state is made of tensors, numbers, texts,"
-                " lists and dicts"
+                f"{self.op}: {short(name) if name else 'the state'} is {short(x)} of type {type(x).__name__}; a state is made of tensors,"
+                f" numbers, texts, lists and dicts{'; write tx.asarray(x) for an array' if hasattr(x, '__array__') else ''}"
             )
         if level == MAX_STATE_LEVELS:
             raise ArgumentError(

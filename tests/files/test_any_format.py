@@ -88,6 +88,12 @@ def test_header_length_that_looks_like_a_pickle_is_read(tmp_path: Path) -> None:
     assert tx.load(tmp_path / "x") == {}
 
 
+def test_state_under_any_name_is_loaded(tmp_path: Path) -> None:
+    for name in ("x.csv", "x.csv.gz", "x.npy", "x.pt"):
+        tx.files.save_state(tmp_path / name, {"a": X})
+        assert tx.files.load_state(tmp_path / name)["a"].tolist() == tx.load(tmp_path / name)["a"].tolist() == X.tolist()
+
+
 def test_errors_of_states_begin_with_the_called_function(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^save: 'a' is <object"):
         tx.save(tmp_path / "x.npz", {"a": object()})

@@ -58,7 +58,8 @@ STATES: dict[str, Any] = {
 }
 REFUSED: dict[str, tuple[Any, str]] = {
     "object": ({"a": [object()]}, r"'a/0' is <object .* of type object; a state is made of"),
-    "array": ([np.ones(2)], "'0' is array.* of type ndarray; a state is made of"),
+    "array": ([np.ones(2)], r"'0' is array.* of type ndarray; a state is made of .* and dicts; write tx.asarray\(x\) for an array$"),
+    "array alone": (np.ones(2), "the state is array.* of type ndarray; a state is made of"),
     "tuple as a key": ({"a": {(1, 2): T}}, r"'a' has the key \(1, 2\) of type tuple; a key must be .* use a str, such as str\(key\)"),
     "bytes as a key": ({b"a": 1}, "the key b'a' of type bytes"),
     "enum as a key": ({Letter.A: 1}, "the key <Letter.A.* of type Letter"),
