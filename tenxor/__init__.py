@@ -104,9 +104,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.window_functions import *
     from .codegen.threads.set_threads import *
     from .files.any_format import *
-    from .show.print_options import get_printoptions as get_printoptions
-    from .show.print_options import printoptions as printoptions
-    from .show.print_options import set_printoptions as set_printoptions
+    from .show.print_options import *
     from .tensor.contraction import *
 else:
     from .ops import INTERNAL_OPS, OPS

@@ -12,6 +12,8 @@ from typing import Any
 from .._utils.records import NamedTuple
 from ..errors import ArgumentError, describe_value
 
+__all__ = ["get_printoptions", "printoptions", "set_printoptions"]
+
 Formatter = Mapping[str, Callable[[Any], str]]
 
 
