@@ -103,6 +103,8 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.vmap import *
     from .api.window_functions import *
     from .codegen.threads.set_threads import *
+    from .files.any_format import *
+    from .show.print_options import *
     from .tensor.contraction import *
 else:
     from .ops import INTERNAL_OPS, OPS
@@ -151,6 +153,8 @@ else:
         "api.custom_derivatives": "checkpoint custom_derivative",
         "api.vmap": "vmap",
         "api.nan_check": "check_nan",
+        "files.any_format": "load save",
+        "show.print_options": "get_printoptions printoptions set_printoptions",
         "codegen.threads.set_threads": "set_num_threads",
         "tensor.contraction": "matmul",
     }

@@ -81,8 +81,6 @@ FOREIGN = {
         "tenxor.codegen.llvm.llvmlite_binding",
         "tenxor.threadpool",
     ),
-    "safetensors": ("tenxor.files",),  # an extra: it reads and writes the format
-    "ml_dtypes": ("tenxor.files",),  # an extra: it has bfloat16 for NumPy
     "rich": ("tenxor.show.progress_display",),  # an extra: it draws bars in terminals
     "tqdm": ("tenxor.show.progress_display",),  # and so does this
     "pyarrow": ("tenxor.tensor.arrow_export",),  # an extra: it makes Arrow's arrays

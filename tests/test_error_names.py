@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import pickle
 import warnings
@@ -50,7 +51,9 @@ def accepted_names(call: Call) -> set[str] | None:
     """Return the names with which the message of an error of `call` may begin; None for calls that are no operation by name."""
     path, _, name = call.name.rpartition(".")
     if path.startswith("tx"):
-        return {name, getattr(call.function, "__name__", name)}
+        # A function among the arguments is `x + 1` or `x * y`, whose operations have errors of their own.
+        inner = {"add", "multiply"} if any(map(inspect.isfunction, (*call.args, *call.named.values()))) else set()
+        return {name, getattr(call.function, "__name__", name), *inner}
     if path.endswith("at[]"):
         return {"at", "at.add"}
     if path.startswith("<"):

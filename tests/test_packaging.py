@@ -60,7 +60,7 @@ def test_version_is_written_once() -> None:
 def test_hints_to_install_are_the_requirements_of_the_extras() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     assert {extra: extras[extra] for extra in EXTRA_REQUIREMENTS} == {extra: list(lines) for extra, lines in EXTRA_REQUIREMENTS.items()}
-    assert install_hint("files") == f"pip install '{extras['files'][0]}'"
+    assert install_hint("einops") == f"pip install '{extras['einops'][0]}'"
 
 
 def test_no_text_says_to_install_tenxor_from_an_index() -> None:

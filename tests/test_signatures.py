@@ -29,7 +29,7 @@ ANYTHING = {
     "tx.optim.Optimizer": "parameters, or groups of them with numbers of their own, which each kind of optimiser names",
     "tx.optim.Run": "whatever has state_dict()",
     **dict.fromkeys(("tx.data.Batches", "tx.data.Dataset"), "data of the user's own"),
-    **dict.fromkeys(("tx.files.load_state", "tx.files.save_state"), "states, nested in any way"),
+    **dict.fromkeys(("tx.load", "tx.save", "tx.files.load_state", "tx.files.save_state"), "states, nested in any way"),
 }
 # Functions whose arguments are all variadic.
 VARIADIC = {

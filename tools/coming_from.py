@@ -61,6 +61,9 @@ _DIFFERENCES = [
     "| `indices` | `dtype=None` | int64, the default | float64 |",
     "| `arange` | fractional steps and a `dtype` of integers | each element is cut off | the first step is cut off and repeated |",
     "| `argsort` | equal elements | in their order | in any order, unless `stable=True` |",
+    "| `save` | the ending | chooses the format, as in tx.save('x.npy', x); without an ending an error | .npy, added where it lacks |",
+    "| `load` | npz | a dict of tensors, or the state that tx.save wrote | an archive, read at each look-up |",
+    "| `set_printoptions` `printoptions` | `floatmode`, `legacy`, `override_repr` | are no options; `linewidth` is 80 | options; 75 |",
     "| `astype` `array` `asarray` `full` `full_like` `sum` `prod` `cumsum` `cumprod` `cumulative_sum` `cumulative_prod`"
     " | floats beyond the integers of a dtype, NaN | the nearest integer of it, 0 for NaN, for lists and numbers as for arrays"
     " | undefined for arrays, an error for lists and numbers |",
@@ -120,7 +123,10 @@ _PYTORCH_DIFFERENCES = [
     "| `conv_transpose1d` `conv_transpose2d` `conv_transpose3d` | infinite or NaN weights | elements beyond the ends of x are zeros, so"
     " they make NaN; to leave them out would take a mask in the innermost loop | left out |",
     "| `acosh` | the gradient outside its domain | NaN, as the result | a number |",
-    "| `nn.BatchNorm1d` `nn.BatchNorm2d` | `state_dict()` | has no `num_batches_tracked`; drop it | counts batches |",
+    "| `nn.BatchNorm1d` `nn.BatchNorm2d` | `state_dict()` | has no `num_batches_tracked`; `load_state_dict` ignores it | counts batches |",
+    "| `save` | | the path comes first: tx.save(path, x) writes safetensors, npz, npy or CSV | the path comes last; a pickle |",
+    "| `load` | | reads these files, and no pickle, which would run code | a pickle |",
+    "| `set_printoptions` | | NumPy's options; numbers have up to 8 digits after the point | `sci_mode` and `profile`; 4 digits |",
     "| `nn.functional.silu` `nn.functional.gelu` | -inf | 0, the limit | NaN |",
     "| `nn.functional.binary_cross_entropy_with_logits` | infinite logits | NaN at inf | NaN at -inf |",
 ]

@@ -139,6 +139,13 @@ GROUPS = [
     Group("optim", "Optimizers", "Optimizers, schedules of the learning rate, and loops of training.", "tenxor.optim"),
     Group("data", "Data", "Batches, and small data sets.", "tenxor.data"),
     Group("files", "Files", "Tensors and states of training in files. A file is replaced as a whole or not at all.", "tenxor.files"),
+    Group("saving", "Saving and loading", "Tensors and states in files whose format the name or the content says.", names="save load"),
+    Group(
+        "printing",
+        "Options of printing",
+        "How tensors are printed, in the present thread or asyncio task.",
+        names="set_printoptions get_printoptions printoptions",
+    ),
     Group("show", "Figures and text", "Pictures of layouts, tensors and curves for notebooks, and text.", "tenxor.show"),
     Group(
         "runtime",

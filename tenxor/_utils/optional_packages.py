@@ -6,7 +6,6 @@ from __future__ import annotations
 EXTRA_REQUIREMENTS = {
     "dask": ("dask[array,distributed]>=2025.7", "numpy>=2.4"),
     "einops": ("einops>=0.8",),
-    "files": ("safetensors>=0.5",),
 }
 
 

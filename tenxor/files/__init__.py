@@ -1,13 +1,13 @@
 """Tensors in files: safetensors, NumPy's npy and npz, CSV, and GGUF (read only); and training states, in npz or safetensors files.
 
-safetensors files need the package safetensors, and ml_dtypes to write bfloat16; the other formats need no further package. A file is
-replaced as a whole or not at all. Sizes in a file are checked before memory is allocated, so a damaged file raises `FileError`. Reading
-never runs code from a file.
+`tx.save` and `tx.load` choose the format; the functions here have its options. A file is replaced as a whole or not at all. Sizes in a file
+are checked before memory is allocated, so a damaged file raises `FileError`. Reading never runs code from a file.
 """
 
 from typing import TYPE_CHECKING
 
 from .._utils.lazy import make_public_dir, make_public_getattr
+from . import any_format as any_format  # `tx.save` and `tx.load`
 from . import csv_files, gguf, numpy_files, safetensors_files, training_states
 from .csv_files import *
 from .gguf import *

@@ -110,7 +110,7 @@ _TENSOR_TYPES = {
 
 
 class _TensorEntry(NamedTuple):
-    """A tensor in the file: its shape, the number of its type, and the byte at which it begins."""
+    """A tensor in the file: the shape, the number of the type, and the byte of the first element."""
 
     shape: tuple[int, ...]
     type_id: int
@@ -146,7 +146,7 @@ class _Reader:
         return count
 
     def read_text(self) -> str:
-        """Return the next text, which the file stores after its length in bytes."""
+        """Return the next text, stored after the length of the text in bytes."""
         return self.read_bytes(self.read_count(1)).decode("utf-8", "replace")
 
     def read_value(self, kind: int, depth: int = 0) -> Any:

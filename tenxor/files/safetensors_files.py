@@ -1,77 +1,82 @@
-"""safetensors files, read and written by the package of that name (the extra `files`)."""
+"""safetensors files: tensors by name, with texts as metadata (https://github.com/huggingface/safetensors#format).
+
+A file is the length of its header in 8 bytes, the header as JSON, and the elements of the tensors without gaps. The whole header is checked
+before memory for tensors is allocated.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from reprlib import repr as short
-from typing import Any
+from typing import Any, BinaryIO, TypeGuard
 
 import numpy as np
 
-from .._utils.optional_packages import install_hint
+from .._utils.records import NamedTuple
 from ..api.argument_validation import check_argument, validate_arguments
 from ..api.creation import asarray
-from ..dtypes import bfloat16, boolean, complex64, uint16
+from ..dtypes import DType, bfloat16, boolean, complex64, uint16
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError
 from ..tensor import Tensor
 from .atomic_write import FilePath, check_shape, replace_atomically
+from .file_kinds import kind_of_content
+from .numpy_files import ALIGNMENT_BYTES
 
 __all__ = ["load", "save"]
 
-
-# Dtypes by their name in the format; bfloat16 is read as uint16.
+MAX_HEADER_BYTES = 100_000_000  # the limit of the package safetensors
+_MAX_AXES = 64  # of an array of NumPy
+_LENGTH_BYTES = 8  # of the header's length, at the begin of the file
+_METADATA = "__metadata__"
+# Dtypes by their name in the format.
 _DTYPE_OF_NAME = {
     **{f"{letter}{8 * size}": dtype_of(f"{word}{8 * size}") for letter, word in (("I", "int"), ("U", "uint")) for size in (1, 2, 4, 8)},
     **{f"F{8 * size}": dtype_of(f"float{8 * size}") for size in (2, 4, 8)},
     "BOOL": boolean,
-    "BF16": uint16,
+    "BF16": bfloat16,
     "C64": complex64,
 }
+_NAME_OF_DTYPE = {dtype: name for name, dtype in _DTYPE_OF_NAME.items()}
 
 
-def _load_library(op: str, otherwise: str) -> Any:
-    """Return the package safetensors.
+class _Entry(NamedTuple):
+    """A tensor in the header of a file. Its elements stand in the bytes from `begin` up to `end`, counted from the end of the header."""
 
-    If the package is missing, raise ModuleNotFoundError, beginning with `op`, with advice to install the package, or to do `otherwise` (""
-    for no alternative).
-    """
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise ModuleNotFoundError(f"{op}: safetensors is not installed; {install_hint('files')}{otherwise and f'; {otherwise}'}") from None
-    return safetensors
+    dtype: DType
+    shape: tuple[int, ...]
+    begin: int
+    end: int
 
 
 @validate_arguments
 def save(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a safetensors file, by name, with texts as metadata.
 
-    The file is replaced as a whole when it is complete. Needs the package safetensors, and ml_dtypes for bfloat16; `save_npz` needs
-    neither.
+    The file is replaced as a whole when it is complete. `tx.save` also takes nested states, and other kinds of files.
 
     Parameters
     ----------
     path : path
         The file.
     tensors : Mapping of str to Tensor
-        Tensors of any shape and any real dtype.
+        Tensors of any shape, and of any dtype but complex128.
     metadata : Mapping of str to str, optional
         Texts by name.
 
     Raises
     ------
     DTypeError
-        If a tensor is complex. Store the real and imaginary parts instead.
+        If a tensor is complex128. Store the real and imaginary parts instead.
     ArgumentError
-        If a tensor has the reserved name "__metadata__", or if a name or text is not valid Unicode text.
+        If a tensor has the reserved name "__metadata__", if a name or text is not valid Unicode text, or if names, shapes and texts take
+        more than 100 MB.
     OSError
         If the file cannot be written.
-    ModuleNotFoundError
-        If a package is missing.
 
     References
     ----------
@@ -86,56 +91,66 @@ def save(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str]
     >>> tensors["a"].tolist(), texts
     ([0, 1, 2], {})
     """
-    write_safetensors("save", path, tensors, metadata or {}, "tx.files.save_npz needs no other package")
+    write_safetensors("save", path, tensors, metadata or {})
 
 
-def write_safetensors(op: str, path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str], alternative: str) -> None:
+def write_safetensors(op: str, path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
     """Write `tensors` by name and the texts `metadata` to the safetensors file `path`, which is replaced as a whole.
 
-    Raise the errors of `save`, beginning with `op`. Without the package, the message advises to do `alternative`.
+    Raise the errors of `save`, beginning with `op`.
     """
-    library = _load_library(op, alternative)
-    arrays = {}
     for name, text in metadata.items():
         check_argument(op, "each name in metadata", name, "str")
         check_argument(op, f"metadata[{name!r}]", text, "str")
         _check_text(op, name, text)
-    for name, t in tensors.items():
-        check_argument(op, "each name", name, "str")
-        _check_text(op, name)
-        if name == "__metadata__":
-            raise ArgumentError(f"{op}: no tensor can have the name '__metadata__', which safetensors files reserve; give it another one")
-        tensor = asarray(t)
-        if tensor.dtype.is_complex:
-            raise DTypeError(f"{op}: {name!r} is {tensor.dtype}, which safetensors files have not; save its real and imag")
-        arrays[name] = tensor.copy().view(uint16).to_numpy().view(_ml_bfloat16(op)) if tensor.dtype is bfloat16 else tensor.to_numpy()
-    with replace_atomically(path) as unfinished:
-        unfinished.touch()  # raises the system's error if the file cannot be created
-        try:
-            library.numpy.save_file(arrays, unfinished, dict(metadata) or None)  # an empty dict makes a file without tensors unreadable
-        except library.SafetensorError as error:
-            raise OSError(f"{op}: {os.fspath(path)!r} cannot be written: {error}") from error
+    checked = {name: _check_tensor(op, name, x) for name, x in tensors.items()}
+    # Large elements come first: then the elements of each tensor are aligned without gaps.
+    in_file_order = sorted(checked.items(), key=lambda item: -item[1].dtype.itemsize)
+    offsets, end = {}, 0
+    for name, x in in_file_order:
+        offsets[name] = [end, end + x.nbytes]
+        end += x.nbytes
+    header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
+    for name, x in checked.items():
+        header[name] = {"dtype": _NAME_OF_DTYPE[x.dtype], "shape": list(x.shape), "data_offsets": offsets[name]}
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    encoded += b" " * (-(_LENGTH_BYTES + len(encoded)) % ALIGNMENT_BYTES)
+    if len(encoded) > MAX_HEADER_BYTES:
+        raise ArgumentError(
+            f"{op}: names, shapes and texts take {len(encoded)} bytes; they must take at most {MAX_HEADER_BYTES}; use several files"
+        )
+    with replace_atomically(path) as unfinished, unfinished.open("wb") as file:
+        file.write(len(encoded).to_bytes(_LENGTH_BYTES, "little") + encoded)
+        for _, x in in_file_order:
+            if x.size:
+                stored = x.detach().copy().view(uint16) if x.dtype is bfloat16 else x.detach()
+                file.write(np.ascontiguousarray(stored.__array__()).data)
+
+
+def _check_tensor(op: str, name: Any, x: Any) -> Tensor:
+    """Return `x` as a tensor. Raise ArgumentError or DTypeError, beginning with `op`, if a file cannot hold `x` under the name `name`."""
+    check_argument(op, "each name", name, "str")
+    _check_text(op, name)
+    if name == _METADATA:
+        raise ArgumentError(f"{op}: no tensor can have the name '{_METADATA}', which safetensors files reserve; give it another one")
+    tensor = asarray(x)
+    if tensor.dtype not in _NAME_OF_DTYPE:
+        raise DTypeError(f"{op}: {name!r} is {tensor.dtype}, which safetensors files have not; save its real and imag")
+    return tensor
 
 
 def _check_text(op: str, *texts: str) -> None:
-    """Raise ArgumentError, beginning with `op`, if one of `texts` has lone surrogates, which no file can hold."""
+    """Raise ArgumentError, beginning with `op`, if a text in `texts` has lone surrogates, invalid in a file."""
     for text in texts:
         if text != text.encode(errors="replace").decode():
             raise ArgumentError(f"{op}: the text {short(text)} is not valid Unicode; names and metadata must not contain lone surrogates")
 
 
-def _ml_bfloat16(op: str) -> Any:
-    """Return the NumPy dtype of ml_dtypes for bfloat16. Raise ModuleNotFoundError, beginning with `op`, without the package."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise ModuleNotFoundError(f"{op}: bfloat16 needs ml_dtypes; pip install ml_dtypes, or save x.astype(tx.float32)") from None
-    return ml_dtypes.bfloat16
-
-
 @validate_arguments
 def load(path: FilePath, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors in a safetensors file, by name, and its texts.
+
+    `tx.load` also restores nested states, and reads other kinds of files.
 
     Parameters
     ----------
@@ -157,8 +172,6 @@ def load(path: FilePath, *, mapped: bool = False) -> tuple[dict[str, Tensor], di
         If the file is not a safetensors file or is damaged, or if no dtype represents the elements of a tensor.
     FileNotFoundError
         If the file does not exist.
-    ModuleNotFoundError
-        If the package safetensors is missing.
 
     Examples
     --------
@@ -177,42 +190,97 @@ def read_safetensors(op: str, path: FilePath, *, mapped: bool = False) -> tuple[
 
     If `mapped`, elements stay in the file until they are read. Raise the errors of `load`, beginning with `op`.
     """
-    with Path(path).open("rb"):  # raises an error with the path if the file does not exist
-        pass
-    library = _load_library(op, "")
-    file_text = f"{os.fspath(path)!r}"
-    try:
-        with library.safe_open(str(path), framework="numpy") as file:
-            texts, names = dict(file.metadata() or {}), file.keys()
-            kinds = {}
-            for name in names:
-                tensor_slice = file.get_slice(name)
-                kinds[name] = tensor_slice.get_dtype()
-                if kinds[name] not in _DTYPE_OF_NAME:
-                    raise FileError(f"{op}: {name!r} in {file_text} has elements of kind {kinds[name]}, which no dtype represents")
-                check_shape(f"{op}: {name!r} in {file_text}", tuple(tensor_slice.get_shape()))
-            if mapped:
-                return _map_tensors(path, names), texts
-            # NumPy has no bfloat16 until ml_dtypes is imported, and that package may be missing.
-            mapped_tensors = _map_tensors(path, [name for name, kind in kinds.items() if kind == "BF16"])
-            return {
-                name: mapped_tensors[name].copy().realize() if name in mapped_tensors else asarray(file.get_tensor(name)) for name in names
-            }, texts
-    except FileError:
-        raise
-    except (library.SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"{op}: {file_text} is not a readable safetensors file: {error}") from error
-
-
-def _map_tensors(path: FilePath, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return the tensors `names` in the file `path` by name, memory-mapped. safetensors must have accepted the header of the file."""
+    if (kind := kind_of_content(path)) != "safetensors":
+        raise FileError(f"{op}: {os.fspath(path)!r} is not a readable safetensors file but {kind}; use tx.load(path)")
     with Path(path).open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    tensors = {}
-    for name in names:
-        kind, shape, (begin, end) = [header[name][key] for key in ("dtype", "shape", "data_offsets")]
-        element_dtype: Any = _DTYPE_OF_NAME[kind].numpy
-        elements = np.memmap(path, element_dtype, "r", 8 + length + begin, tuple(shape)) if end > begin else np.zeros(shape, element_dtype)
-        tensors[name] = asarray(elements).view(bfloat16) if kind == "BF16" else asarray(elements)
-    return tensors
+        header_bytes, entries, texts = _read_header(op, f"{os.fspath(path)!r}", file)
+        content = None  # the elements in the file, if it has some
+        if mapped and any(entry.end for entry in entries.values()):
+            content = np.memmap(path, np.uint8, "r", header_bytes)
+        tensors = {}
+        for name, entry in entries.items():
+            if content is not None:
+                shared = asarray(content[entry.begin : entry.end].view(entry.dtype.numpy).reshape(entry.shape))
+                tensors[name] = shared.view(bfloat16) if entry.dtype is bfloat16 else shared
+                continue
+            elements = np.empty(entry.shape, entry.dtype.numpy)
+            file.seek(header_bytes + entry.begin)
+            if elements.size and file.readinto(elements.data) < elements.nbytes:
+                raise FileError(f"{op}: {os.fspath(path)!r} was cut short while {name!r} was read; load the file when it is complete")
+            tensors[name] = Tensor._from_copy(elements, entry.dtype)
+    return tensors, texts
+
+
+def _read_header(op: str, file_text: str, file: BinaryIO) -> tuple[int, dict[str, _Entry], dict[str, str]]:
+    """Return the number of bytes before the elements, the checked entries by name in the order of the header, and the texts by name.
+
+    Raise FileError, beginning with `op` and with the file's name `file_text`, if the header is invalid or contradicts the size of the file.
+    """
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(_LENGTH_BYTES)
+    length = int.from_bytes(start, "little")
+    subject = f"{op}: {file_text} is not a readable safetensors file"
+    if len(start) < _LENGTH_BYTES or length > min(size - _LENGTH_BYTES, MAX_HEADER_BYTES):
+        raise FileError(
+            f"{subject}: it must begin with the length of its header in {_LENGTH_BYTES} bytes, at most {MAX_HEADER_BYTES}, and it begins"
+            f" with {start!r} and has {size} bytes"
+        )
+    try:
+        header = json.loads(file.read(length), object_pairs_hook=_make_dict)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{subject}: its header is no valid JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise FileError(f"{subject}: its header is {short(header)}; it must be a JSON object")
+    texts = header.pop(_METADATA, {})
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise FileError(f"{subject}: its metadata is {short(texts)}; it must be texts by name")
+    entries = {name: _read_entry(op, f"{name!r} in {file_text}", value) for name, value in header.items()}
+    end = 0
+    for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if entry.begin != end:
+            raise FileError(f"{subject}: {name!r} begins at byte {entry.begin}; it must begin at {end}, where the tensor before it ends")
+        end = entry.end
+    if end != size - _LENGTH_BYTES - length:
+        raise FileError(f"{subject}: its tensors take {end} bytes; they must take all {size - _LENGTH_BYTES - length} after the header")
+    return _LENGTH_BYTES + length, entries, texts
+
+
+def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the dict of a JSON object. Raise ValueError if a key occurs twice, or is not valid Unicode text."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise ValueError("a name occurs twice")
+    for name in result:
+        name.encode()  # raises UnicodeEncodeError for a lone surrogate
+    return result
+
+
+def _read_entry(op: str, tensor_text: str, value: Any) -> _Entry:
+    """Return the entry of a tensor from its JSON `value`. Raise FileError, beginning with `op`, if the entry contradicts itself.
+
+    `tensor_text` is the name of the tensor and of the file.
+    """
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    kind, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
+    if not isinstance(kind, str) or not _is_list_of_counts(shape) or not _is_list_of_counts(offsets) or len(offsets) != 2:
+        raise FileError(
+            f"{op}: {tensor_text} is described by {short(value)}, so the file is not a readable safetensors file; an entry must have a text"
+            " as dtype, a list of sizes as shape, and two positions as data_offsets"
+        )
+    if kind not in _DTYPE_OF_NAME:
+        raise FileError(f"{op}: {tensor_text} has elements of kind {kind}, which no dtype represents")
+    dtype, (begin, end) = _DTYPE_OF_NAME[kind], offsets
+    check_shape(f"{op}: {tensor_text}", tuple(shape))
+    if len(shape) > _MAX_AXES:
+        raise FileError(f"{op}: {tensor_text} has {len(shape)} axes; it must have at most {_MAX_AXES}")
+    if end - begin != prod(shape) * dtype.itemsize:
+        raise FileError(
+            f"{op}: {tensor_text} has shape {tuple(shape)} and dtype {kind}, which take {prod(shape) * dtype.itemsize} bytes; its"
+            f" data_offsets must be as far apart, and are {offsets}"
+        )
+    return _Entry(dtype, tuple(shape), begin, end)
+
+
+def _is_list_of_counts(value: Any) -> TypeGuard[list[int]]:
+    """Return whether `value` is a list of integers of 0 or more."""
+    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)

@@ -1,7 +1,7 @@
 """Training states in files: nested dicts, lists and tuples of tensors, numbers and texts.
 
 Tensors are stored by name. The nesting is stored as JSON text: in the metadata of a safetensors file, or in an array of bytes in an npz
-file, which needs only NumPy.
+file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..dtypes import bfloat16, complex64, complex128, float32, format_integer, u
 from ..errors import ArgumentError, FileError
 from ..tensor import Tensor
 from .atomic_write import FilePath
+from .file_kinds import kind_of_content
 from .numpy_files import read_npz, write_npz
 from .safetensors_files import read_safetensors, write_safetensors
 
@@ -32,8 +33,6 @@ __all__ = ["load_state", "save_state"]
 OUTLINE_KEY = "tenxor"  # the name of the outline in the file
 MAX_STATE_LEVELS = 100
 MAX_NAME_LENGTH = 1000  # characters of a tensor's name, a path in the state
-_NPZ_MAGIC = b"PK\x03\x04"
-_NO_PACKAGE_ADVICE = "a path that ends in .npz needs no other package"
 
 
 @validate_arguments
@@ -43,8 +42,8 @@ def save_state(path: FilePath, state: Any) -> None:
     Parameters
     ----------
     path : path
-        A path ending in .npz is written as an npz file. Any other path is written as a safetensors file, for which the package safetensors
-        is needed. The file is replaced as a whole when it is complete.
+        A path ending in .npz is written as an npz file, any other path as a safetensors file. The file is replaced as a whole when it is
+        complete.
     state : dict, list, tuple, Tensor, bool, int, float, str or None
         The state, with at most 100 levels. Tensors have any shape and dtype. Keys of dicts are texts, numbers or None.
 
@@ -52,8 +51,6 @@ def save_state(path: FilePath, state: Any) -> None:
     ------
     ArgumentError
         If the state has other objects, a dict key that is not a text, a number or None, or more than 100 levels.
-    ModuleNotFoundError
-        If the package safetensors is needed and missing.
     OSError
         If the file cannot be written.
 
@@ -66,17 +63,22 @@ def save_state(path: FilePath, state: Any) -> None:
     >>> state["step"], state["weights"][0].tolist()
     (3, [0, 1])
     """
+    write_state("save_state", path, state)
+
+
+def write_state(op: str, path: FilePath, state: Any) -> None:
+    """Write `state` to the file `path`, which is replaced as a whole. Raise the errors of `save_state`, beginning with `op`."""
     is_npz = Path(path).suffix == ".npz"
     tensors: dict[str, Tensor] = {}
-    outline = _Outliner(tensors, _encode_for_npz if is_npz else _encode_for_safetensors).outline(state, "", 0)
+    outline = _Outliner(op, tensors, _encode_for_npz if is_npz else _encode_for_safetensors).outline(state, "", 0)
     try:
         text = json.dumps(outline)
     except ValueError as error:  # an integer of too many digits
-        raise ArgumentError(f"save_state: the state cannot be written as text: {error}") from error
+        raise ArgumentError(f"{op}: the state cannot be written as text: {error}") from error
     if is_npz:
-        write_npz("save_state", path, {**tensors, OUTLINE_KEY: asarray(np.frombuffer(text.encode(), np.uint8))})
+        write_npz(op, path, {**tensors, OUTLINE_KEY: asarray(np.frombuffer(text.encode(), np.uint8))})
     else:
-        write_safetensors("save_state", path, tensors, {OUTLINE_KEY: text}, _NO_PACKAGE_ADVICE)
+        write_safetensors(op, path, tensors, {OUTLINE_KEY: text})
 
 
 @validate_arguments
@@ -99,8 +101,6 @@ def load_state(path: FilePath) -> Any:
         If the file was not written by `save_state`, or is damaged.
     FileNotFoundError
         If the file does not exist.
-    ModuleNotFoundError
-        If the package safetensors is needed and missing.
 
     Examples
     --------
@@ -111,21 +111,31 @@ def load_state(path: FilePath) -> Any:
     >>> number, tensor.dtype.name
     (1, 'bfloat16')
     """
-    with Path(path).open("rb") as file:
-        is_npz = file.read(len(_NPZ_MAGIC)) == _NPZ_MAGIC
+    state, is_state = read_state("load_state", path)
+    if not is_state:
+        raise FileError(f"load_state: {os.fspath(path)!r} was not written by save_state; use tx.load(path), which returns tensors by name")
+    return state
+
+
+def read_state(op: str, path: FilePath) -> tuple[Any, bool]:
+    """Return the state in the npz or safetensors file `path`, and True; or for a file that `write_state` has not written, the tensors by
+    name, and False.
+
+    Raise the errors of `load_state`, beginning with `op`.
+    """
     text: str | bytes | None
-    if is_npz:
-        tensors = read_npz("load_state", path)
+    if kind_of_content(path) == "npz":
+        tensors = read_npz(op, path)
         text = bytes(tensors.pop(OUTLINE_KEY).numpy()) if OUTLINE_KEY in tensors else None
     else:
-        tensors, metadata = read_safetensors("load_state", path)
+        tensors, metadata = read_safetensors(op, path)
         text = metadata.get(OUTLINE_KEY)
     if text is None:
-        raise FileError(f"load_state: {os.fspath(path)!r} was not written by save_state; use load(path) or load_npz(path)")
+        return tensors, False
     try:
-        return _restore_state(json.loads(text), tensors)
+        return _restore_state(json.loads(text), tensors), True
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        raise FileError(f"load_state: {os.fspath(path)!r} is damaged: it describes no state: {error!r:.200}") from error
+        raise FileError(f"{op}: {os.fspath(path)!r} is damaged: it describes no state: {error!r:.200}") from error
 
 
 def _encode_for_npz(x: Tensor) -> tuple[str, Tensor]:
@@ -136,20 +146,20 @@ def _encode_for_npz(x: Tensor) -> tuple[str, Tensor]:
 def _encode_for_safetensors(x: Tensor) -> tuple[str, Tensor]:
     """Return the name of a form that a safetensors file can hold, and `x` in this form.
 
-    This is ("complex", both parts stacked along a new first axis), or ("tensor", `x` itself).
+    This is ("complex", both parts of complex128 stacked along a new first axis), or ("tensor", `x` itself).
     """
-    return ("complex", stack([x.real, x.imag])) if x.dtype.is_complex else ("tensor", x)
+    return ("complex", stack([x.real, x.imag])) if x.dtype is complex128 else ("tensor", x)
 
 
 class _Outliner:
     """A traversal of a state: each tensor is collected in `tensors`, by name, and the nesting becomes an outline for JSON.
 
     `encoded`, kept as `encode`, maps a tensor to the name of a form, for example "bfloat16", and a tensor in a dtype of the file format. An
-    outline is a dict with a single entry, like `{"tensor": name}`, `{"list": [outline, ...]}` or `{"value": 3}`.
+    outline is a dict with a single entry, like `{"tensor": name}`, `{"list": [outline, ...]}` or `{"value": 3}`. Errors begin with `op`.
     """
 
-    def __init__(self, tensors: dict[str, Tensor], encoded: Callable[[Tensor], tuple[str, Tensor]]) -> None:
-        self.tensors, self.encode = tensors, encoded
+    def __init__(self, op: str, tensors: dict[str, Tensor], encoded: Callable[[Tensor], tuple[str, Tensor]]) -> None:
+        self.op, self.tensors, self.encode = op, tensors, encoded
 
     def outline(self, x: Any, name: str, level: int) -> dict[str, Any]:
         """Return the outline of `x`, a part of a state, and collect the tensors in `x`.
@@ -166,17 +176,17 @@ class _Outliner:
             return {"value": x}
         if not isinstance(x, (Mapping, list, tuple)):
             raise ArgumentError(
-                f"save_state: {short(name)} is {short(x)} of type {type(x).__name__}; a state is made of tensors, numbers, texts,"
-                " lists and dicts"
+                f"{self.op}: {short(name) if name else 'the state'} is {short(x)} of type {type(x).__name__}; a state is made of tensors,"
+                f" numbers, texts, lists and dicts{'; write tx.asarray(x) for an array' if hasattr(x, '__array__') else ''}"
             )
         if level == MAX_STATE_LEVELS:
             raise ArgumentError(
-                f"save_state: the state is nested in more than {MAX_STATE_LEVELS} levels, or something in it contains itself;"
+                f"{self.op}: the state is nested in more than {MAX_STATE_LEVELS} levels, or something in it contains itself;"
                 f" it must have at most {MAX_STATE_LEVELS} levels"
             )
         prefix = f"{name}/" if name else ""
         if isinstance(x, Mapping):
-            return {"dict": [[key, self.outline(v, f"{prefix}{_key_text(key, name)}", level + 1)] for key, v in x.items()]}
+            return {"dict": [[key, self.outline(v, f"{prefix}{_key_text(self.op, key, name)}", level + 1)] for key, v in x.items()]}
         kind = "tuple" if isinstance(x, tuple) else "list"
         return {kind: [self.outline(v, f"{prefix}{k}", level + 1) for k, v in enumerate(x)]}
 
@@ -191,18 +201,20 @@ class _Outliner:
         return name
 
 
-def _key_text(key: Any, name: str) -> str:
-    """Return `key`, a key of the dict at path `name`, as text. Raise ArgumentError for a key that JSON cannot restore."""
+def _key_text(op: str, key: Any, name: str) -> str:
+    """Return `key`, a key of the dict at path `name`, as text. Raise ArgumentError, beginning with `op`, for a key that JSON cannot
+    restore.
+    """
     if key is None or isinstance(key, (bool, int, float, str)):
         with suppress(ValueError):  # an integer of too many digits
             return str(key)
     if isinstance(key, int):
         raise ArgumentError(
-            f"save_state: {short(name)} has the key {format_integer(key)}; an integer as a key must have at most"
+            f"{op}: {short(name)} has the key {format_integer(key)}; an integer as a key must have at most"
             f" {sys.get_int_max_str_digits()} digits; use a str, such as hex(key)"
         )
     raise ArgumentError(
-        f"save_state: {short(name)} has the key {short(key)} of type {type(key).__name__}; a key must be a str, int, float, bool or None;"
+        f"{op}: {short(name)} has the key {short(key)} of type {type(key).__name__}; a key must be a str, int, float, bool or None;"
         " use a str, such as str(key)"
     )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..api.argument_validation import PositiveInt, explain_errors, validate_arguments
 from ..api.attention import scaled_dot_product_attention
-from ..api.creation import empty
+from ..api.creation import asarray, empty
+from ..api.views import split
 from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
 from ..random import Source
@@ -106,7 +109,8 @@ class MultiHeadAttention(Module):
     Attributes
     ----------
     to_query, to_key, to_value, to_result : Linear
-        The affine maps, with weights (embed_dim, embed_dim) and biases (embed_dim,).
+        The affine maps, with weights (embed_dim, embed_dim) and biases (embed_dim,). `load_state_dict` also takes the names of PyTorch's
+        layer: in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias.
 
     Raises
     ------
@@ -134,6 +138,17 @@ class MultiHeadAttention(Module):
         self.to_query, self.to_key, self.to_value, self.to_result = [
             Linear(embed_dim, embed_dim, bias, dtype=dtype, generator=generator) for _ in range(4)
         ]
+
+    def _adopt_names(self, prefix: str, state: dict[str, Any]) -> None:
+        """Replace PyTorch's names in `state`, after `prefix`. There in_proj_weight has the weights of three maps, one below another."""
+        for kind in ("weight", "bias"):
+            stacked = asarray(state.get(f"{prefix}in_proj_{kind}", 0))
+            if stacked.ndim and stacked.shape[0] % 3 == 0:
+                del state[f"{prefix}in_proj_{kind}"]
+                maps = zip(("to_query", "to_key", "to_value"), split(stacked, 3), strict=True)
+                state.update({f"{prefix}{name}.{kind}": x for name, x in maps})
+            if f"{prefix}out_proj.{kind}" in state:
+                state[f"{prefix}to_result.{kind}"] = state.pop(f"{prefix}out_proj.{kind}")
 
     @explain_errors
     def forward(

@@ -478,9 +478,10 @@ class GroupNorm(Layer):
 class _BatchNorm(Layer):
     """Each channel normalised to mean 0 and variance 1 over the batch; after `eval()` with the running averages from training.
 
-    Without `affine` the layer has no weight and no bias. Without `track_running_stats` the layer keeps no running averages, and uses the
-    mean and variance of the batch after `eval()`, too.
+    Without `affine` there is no weight and no bias. Without `track_running_stats`, mean and variance are the batch's, after `eval()` too.
     """
+
+    _ignored_names = ("num_batches_tracked",)  # counts batches for an average without momentum
 
     @validate_arguments
     def __init__(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
+from .._utils.process import FolderPath
 from .._utils.records import NamedTuple
-from ..api.argument_validation import check_argument, register_argument_type, validate_arguments
+from ..api.argument_validation import register_argument_type, validate_arguments
 from ..api.creation import asarray
 from ..api.differentiation import no_grad
 from ..dtypes import check_real
-from ..errors import ArgumentError, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
+from .state_names import list_names, match_names
 
-__all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
+__all__ = ["Module", "Parameter", "functional_call"]
 
 T = TypeVar("T")
 
@@ -90,6 +92,7 @@ class Module:
     """
 
     training = True
+    _ignored_names: tuple[str, ...] = ()  # tensors in the states of PyTorch's module that have no use here
     _list_attribute: str | None = None  # a list whose items are named by number alone, as in PyTorch: "0.weight"
 
     def forward(self, *args: Any, **named: Any) -> Any:
@@ -166,6 +169,15 @@ class Module:
                 if isinstance(value, Tensor) and id(value) not in visited:
                     visited.add(id(value))
                     yield _join_names(prefix, name), value
+
+    def _tensors_by_every_name(self) -> dict[str, Tensor]:
+        """Return the tensors of this module and all submodules by name. A tensor that several modules share has several names."""
+        return {
+            _join_names(prefix, name): t
+            for prefix, module in self.named_modules()
+            for name, t in module._members()
+            if isinstance(t, Tensor)
+        }
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Return an iterator over the tensors that require gradients, each once, with names such as `encoder.0.weight`.
@@ -300,6 +312,9 @@ class Module:
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write values into the tensors of the module, by name.
 
+        A state of PyTorch's layers fits: names are equal, `MultiHeadAttention` takes the names of PyTorch's layer too, and the counter
+        `num_batches_tracked` is ignored. A tensor under several names may have each of them.
+
         Parameters
         ----------
         state_dict : mapping of str to Tensor
@@ -315,7 +330,8 @@ class Module:
         Raises
         ------
         ArgumentError
-            For missing or unknown names (if `strict`). After an error nothing is written.
+            For missing or unknown names (if `strict`). The message lists them, and renames that would fit. After an error nothing is
+            written.
         ShapeError
             For another shape.
         DTypeError
@@ -332,20 +348,31 @@ class Module:
         >>> tx.nn.Linear(2, 1).load_state_dict({"weight": tx.ones((1, 2)), "scale": tx.ones(1)}, strict=False)
         IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['scale'])
         """
-        tensors = dict(self._named_tensors())
-        missing, unknown = [name for name in tensors if name not in state_dict], [name for name in state_dict if name not in tensors]
+        tensors, state = dict(self._named_tensors()), dict(state_dict)
+        for prefix, module in self.named_modules():
+            module._adopt_names(_join_names(prefix, ""), state)
+        name_by_id = {id(t): name for name, t in tensors.items()}
+        for name, t in self._tensors_by_every_name().items():
+            if name not in tensors and name in state:
+                state.setdefault(name_by_id[id(t)], state.pop(name))
+        missing, unknown = [name for name in tensors if name not in state], [name for name in state if name not in tensors]
         if strict and (missing or unknown):
+            renames = match_names(tensors, state, missing, unknown)
+            advice = (
+                f"; for equal tensors under other names, write names = {renames} and"
+                " load_state_dict({names.get(name, name): x for name, x in state.items()})"
+            )
             raise ArgumentError(
                 f"load_state_dict: {type(self).__name__}: the state lacks {missing} and has the unknown names {unknown}; use strict=False"
-                " to leave these out"
+                f" to leave these out{advice if renames else ''}"
             )
-        if tensors and state_dict and len(missing) == len(tensors):
+        if tensors and state and len(missing) == len(tensors):
             warnings.warn(
-                f"load_state_dict: {type(self).__name__}: nothing was loaded, as no name of the state, {_list_names(unknown)}, is one of"
-                f" the module's, {_list_names(missing)}; rename the keys",
+                f"load_state_dict: {type(self).__name__}: nothing was loaded, as no name of the state, {list_names(unknown)}, is one of"
+                f" the module's, {list_names(missing)}; rename the keys",
                 stacklevel=3,
             )
-        values = {name: asarray(state_dict[name]) for name in tensors if name in state_dict}
+        values = {name: asarray(state[name]) for name in tensors if name in state}
         for name, x in values.items():
             if x.shape != tensors[name].shape:
                 raise ShapeError(
@@ -356,6 +383,79 @@ class Module:
             for name, x in values.items():
                 tensors[name][...] = x
         return IncompatibleKeys(missing, unknown)
+
+    def _adopt_names(self, prefix: str, state: dict[str, Any]) -> None:
+        """Replace PyTorch's names for the tensors of this module in `state` by the names here. The names begin with `prefix`."""
+        for name in self._ignored_names:
+            state.pop(prefix + name, None)
+
+    @validate_arguments
+    def save(self, path: FolderPath) -> None:
+        """Write all tensors to a file by name, as `tx.save(path, module.state_dict())`.
+
+        Parameters
+        ----------
+        path : path
+            The file, ending in .safetensors or .npz. It is replaced as a whole when it is complete.
+
+        Raises
+        ------
+        ArgumentError
+            If the path has another ending.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile, tenxor as tx
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tx.nn.Linear(3, 2).save(f"{folder}/model.safetensors")
+        ...     list(tx.load(f"{folder}/model.safetensors"))
+        ['weight', 'bias']
+        """
+        from .. import files
+
+        files.any_format.save(path, self.state_dict())
+
+    @validate_arguments
+    def load(self, path: FolderPath, strict: bool = True) -> IncompatibleKeys:
+        """Write the tensors of a file into the tensors of the module, as `module.load_state_dict(tx.load(path))`.
+
+        Parameters
+        ----------
+        path : path
+            A file of tensors by name: safetensors, npz or GGUF, of any program.
+        strict : bool, default True
+            Whether every name must be known to both the file and the module.
+
+        Returns
+        -------
+        IncompatibleKeys
+            As for `load_state_dict`.
+
+        Raises
+        ------
+        FileError
+            If the file is damaged or has another format.
+        FileNotFoundError
+            If the file does not exist.
+        ArgumentError, ShapeError, DTypeError
+            As for `load_state_dict`. After an error nothing is written.
+
+        Examples
+        --------
+        >>> import tempfile, tenxor as tx
+        >>> model, copy = tx.nn.Linear(3, 2), tx.nn.Linear(3, 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.safetensors")
+        ...     copy.load(f"{folder}/model.safetensors")
+        IncompatibleKeys(missing_keys=[], unexpected_keys=[])
+        >>> bool((copy.weight == model.weight).all())
+        True
+        """
+        from .. import files
+
+        return self.load_state_dict(files.any_format.load(path), strict)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}({self.extra_repr()})"]
@@ -384,101 +484,6 @@ if TYPE_CHECKING:
 
 else:
     Layer = Module
-
-
-class Sequential(Layer):
-    """Modules or functions, applied in order, each to the result of the previous one.
-
-    The tensors of the modules have PyTorch's names, such as `0.weight`.
-
-    Parameters
-    ----------
-    *layers : callable
-        Modules, and functions such as `tx.relu`, of a single tensor.
-
-    Raises
-    ------
-    ArgumentError
-        If a layer cannot be called.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
-    (2, 3)
-    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)[0]
-    Linear(4, 3)  # 15 parameters
-    """
-
-    _list_attribute = "layers"
-
-    @validate_arguments
-    def __init__(self, *layers: Callable[..., Any]) -> None:
-        self.layers = list(layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-    def _repr_items(self) -> Iterator[tuple[str, str]]:
-        for k, layer in enumerate(self.layers):
-            yield str(k), repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
-        yield from ((name, text) for name, text in super()._repr_items() if not name.split(".")[0].isdecimal())
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __iter__(self) -> Iterator[Callable[..., Any]]:
-        return iter(self.layers)
-
-    def __getitem__(self, k: int) -> Callable[..., Any]:
-        return _get_item("Sequential", self.layers, k)
-
-
-class ModuleList(Module):
-    """A list of modules. Their tensors have PyTorch's names, such as `0.weight`.
-
-    Parameters
-    ----------
-    modules : iterable of Module, default ()
-        The modules, which `list[k]`, `len(list)` and iteration give back.
-
-    Raises
-    ------
-    ArgumentError
-        If an item is not a module.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> layers = tx.nn.ModuleList([tx.nn.Linear(2, 3)]).append(tx.nn.Linear(3, 1))
-    >>> len(layers), layers.num_parameters
-    (2, 13)
-    """
-
-    _list_attribute = "list"
-
-    @validate_arguments
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
-        self.list = list(modules)
-        for k, module in enumerate(self.list):
-            check_argument("ModuleList", f"module {k}", module, "Module")
-
-    @validate_arguments
-    def append(self, module: Module) -> Self:
-        """Append a module. Return this list."""
-        self.list.append(module)
-        return self
-
-    def __len__(self) -> int:
-        return len(self.list)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self.list)
-
-    def __getitem__(self, k: int) -> Module:
-        return _get_item("ModuleList", self.list, k)
 
 
 @validate_arguments
@@ -514,12 +519,7 @@ def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, *
     >>> tx.grad(lambda w: tx.nn.functional_call(layer, w, tx.ones(2, dtype=tx.float32)).sum())(weight)["weight"].tolist()
     [[1.0, 1.0]]
     """
-    names = {
-        _join_names(prefix, name): t
-        for prefix, submodule in module.named_modules()
-        for name, t in submodule._members()
-        if isinstance(t, Tensor)
-    }
+    names = module._tensors_by_every_name()
     for name in tensors:
         if name not in names:
             raise ArgumentError(f"functional_call: {type(module).__name__} has no tensor {name!r}; it has {list(names)}")
@@ -576,19 +576,6 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         for k, item in enumerate(value):
             yield from _walk_members(_join_names(name, str(k)), item)
-
-
-def _get_item(op: str, items: list[T], k: int) -> T:
-    """Return item `k` of `items`, modules of an object of class `op`. Raise IndexOutOfRange if there is none."""
-    check_argument(op, "the number of a module", k, "int")
-    if not -len(items) <= k < len(items):
-        raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")
-    return items[k]
-
-
-def _list_names(names: list[str]) -> str:
-    """Return a text with the first three of `names`, and the number of further names, for a message."""
-    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _join_names(prefix: str, name: str) -> str:

@@ -26,8 +26,7 @@ class Run:
     Parameters
     ----------
     path : path
-        The file, written by `tx.files.save_state`: a path with the ending .npz needs no further package. If the file exists, its state is
-        restored.
+        The file, written by `tx.files.save_state`. If the file exists, its state is restored.
     every : int, default 100
         The number of steps between two saves, 1 or more.
     **parts : Module, Optimizer, Schedule or Generator

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from types import EllipsisType
 from typing import cast
 
 import numpy as np
 
 from ..errors import ArgumentError, IndexOutOfRange, describe_value
 from .number_format import Format, element_format, format_numbers
+from .print_options import current_options
 from .tensor_reading import Array, Runs, ShownTensor, check_tensor, choose_runs, describe_header, full_runs, list_with_gaps, read_values
 
 _SEPARATORS = "-=*#+~%@"
 _GAP_TEXT = "…"
-_CONTINUATION = "    "
+_INDENT = 4  # spaces before the continuation of a row, where a line has room for a single column
 
 
 def to_string(
     t: ShownTensor,
     dims: Sequence[int | slice | None] | None = None,
     fmt: Format | None = None,
-    edge: int = 3,
-    threshold: int | None = 1000,
-    width: int | None = 80,
+    edge: int | EllipsisType = ...,
+    threshold: int | EllipsisType | None = ...,
+    width: int | EllipsisType | None = ...,
 ) -> str:
     r"""Return the numbers of a tensor as text, its columns aligned.
 
@@ -40,12 +43,15 @@ def to_string(
         How to write an element: a printf format (`"%7.2f"`), a Python format spec (`".2f"`), a template (`"{:.2f}"`), or a function from a
         Python scalar to text. Each element is then followed by two spaces and each row by a newline. None chooses a common precision,
         aligns columns, and leaves nothing at the ends.
-    edge : int, default 3
-        The number of positions at either end of an axis to print of a shortened tensor.
-    threshold : int or None, default 1000
-        A tensor with more elements is shortened, and only the printed elements are read; None never shortens.
-    width : int or None, default 80
-        The maximal number of characters of a line without `fmt`; a longer row continues on an indented line. None never breaks a row.
+    edge : int, optional
+        The number of positions at either end of an axis to print of a shortened tensor. By default (`...`) the option `edgeitems` of
+        `tx.set_printoptions`, 3.
+    threshold : int or None, optional
+        A tensor with more elements is shortened, and only the printed elements are read; None never shortens. By default the option
+        `threshold`, 1000.
+    width : int or None, optional
+        The maximal number of characters of a line without `fmt`; a longer row continues on an indented line. None never breaks a row. By
+        default the option `linewidth`, 80.
 
     Returns
     -------
@@ -75,25 +81,25 @@ def to_string(
     '  0.0    1.0    2.0  \n'
     """
     check_tensor("show.to_string", t)
-    _check_count("edge", edge)
-    for name, value in (("threshold", threshold), ("width", width)):
-        if value is not None:
-            _check_count(name, value)
+    options = current_options()
+    edge_count = options.edgeitems if edge is ... else _check_count("edge", edge)
+    limit = options.threshold if threshold is ... else inf if threshold is None else _check_count("threshold", threshold)
+    line_width = options.linewidth if width is ... else inf if width is None else _check_count("width", width)
     if dims is not None:
         t = t[_index_key(dims, t.shape)]
-    runs = _choose_runs(t.shape, edge, threshold)
+    runs = _choose_runs(t.shape, edge_count, limit)
     values = read_values(t, runs)
     if fmt is None:
         if not values.size:
             return "(no elements)"
-        return "\n".join(line.rstrip() for line in _format_default_lines(values, t, runs, width))
+        return "\n".join(line.rstrip() for line in _format_default_lines(values, t, runs, line_width))
     write = element_format(fmt)
     cells = _as_cells([write(value) for value in values.ravel().tolist()], values.shape)
     return "".join(f"{line}\n" for line in _format_lines(cells, t.shape, runs, lambda row: [_format_raw_row(row)]))
 
 
 def format_repr(t: ShownTensor) -> str:
-    """Return the shape and dtype of a tensor and, below, its numbers as `to_string` prints them.
+    """Return the shape and dtype of a tensor and, below, the numbers as printed by `to_string`; for no axes a short Tensor(2.5, float64).
 
     Parameters
     ----------
@@ -119,6 +125,8 @@ def format_repr(t: ShownTensor) -> str:
     2.  3.
     """
     check_tensor("show.format_repr", t)
+    if not t.shape:
+        return f"Tensor({to_string(t)}, {t.dtype.name})"
     return f"{describe_header(t)}\n{to_string(t)}"
 
 
@@ -128,10 +136,11 @@ def separator(level: int) -> str:
     return _SEPARATORS[mark] * (3 * (repeats + 1))
 
 
-def _check_count(name: str, value: object) -> None:
-    """Raise ArgumentError unless `value`, given for the option `name`, is an integer of 0 or more."""
+def _check_count(name: str, value: object) -> int:
+    """Return `value`, given for the option `name`. Raise ArgumentError unless it is an integer of 0 or more."""
     if not isinstance(value, int) or value < 0:
         raise ArgumentError(f"to_string: {name} must be a whole number of 0 or more, not {describe_value(value)}")
+    return value
 
 
 def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
@@ -151,15 +160,15 @@ def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tu
     return tuple(slice(None) if entry is None else entry for entry in dims)
 
 
-def _choose_runs(shape: tuple[int, ...], edge: int, threshold: int | None) -> tuple[Runs, ...]:
-    """Return the positions to print of each axis: every position for at most `threshold` elements, or if `threshold` is None.
+def _choose_runs(shape: tuple[int, ...], edge: int, threshold: float) -> tuple[Runs, ...]:
+    """Return the positions to print of each axis: every position for at most `threshold` elements.
 
     Otherwise print `edge` positions at either end of each axis, or fewer.
     """
     size = int(np.prod(shape, dtype=object)) if shape else 1
-    if threshold is None or size <= threshold:
+    if size <= threshold:
         return full_runs(shape)
-    limit = max(threshold, (2 * edge + 1) ** min(len(shape), 2))
+    limit = max(int(threshold), (2 * edge + 1) ** min(len(shape), 2))
     return choose_runs(shape, [edge] * len(shape), limit)
 
 
@@ -170,20 +179,23 @@ def _as_cells(texts: list[str], shape: tuple[int, ...]) -> Array:
     return cells.reshape(shape)
 
 
-def _format_default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: int | None) -> Iterator[str]:
+def _format_default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: float) -> Iterator[str]:
     """Yield the lines of the printed elements `values` of `t`, at a common precision.
 
-    `runs` are the printed positions of each axis. A row longer than `width` characters continues on an indented line; None never breaks a
-    row.
+    `runs` are the printed positions of each axis. A row longer than `width` characters continues on lines indented by a column, below the
+    same columns.
     """
     texts = format_numbers(values, t.dtype.name)
     column = len(texts[0]) + 2
 
     def row(cells: list[str]) -> list[str]:
-        if width is None or len(cells) * column - 2 <= width:
+        if len(cells) * column - 2 <= width:
             return ["  ".join(cells)]
-        step = max(1, (width - len(_CONTINUATION) + 2) // column)
-        return [(_CONTINUATION if start else "") + "  ".join(cells[start : start + step]) for start in range(0, len(cells), step)]
+        count = int(width + 2) // column
+        indent, step = (column, count - 1) if count > 1 else (_INDENT, 1)
+        head_count = max(1, count)
+        continuations = [" " * indent + "  ".join(cells[k : k + step]) for k in range(head_count, len(cells), step)]
+        return ["  ".join(cells[:head_count]), *continuations]
 
     return _format_lines(_as_cells(texts, values.shape), t.shape, runs, row)
 

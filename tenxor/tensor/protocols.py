@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pickle import PickleBuffer
+from types import EllipsisType
 from typing import Any, Self
 
 import numpy as np
@@ -155,9 +156,9 @@ class ProtocolMethods(GradientMethods):
         self,
         dims: Sequence[int | slice | None] | None = None,
         fmt: str | Callable[..., str] | None = None,
-        edge: int = 3,
-        threshold: int | None = 1000,
-        width: int | None = 80,
+        edge: int | EllipsisType = ...,
+        threshold: int | EllipsisType | None = ...,
+        width: int | EllipsisType | None = ...,
     ) -> str:
         r"""Return the elements as text. See `tx.show.to_string`.
 
@@ -169,12 +170,13 @@ class ProtocolMethods(GradientMethods):
             The positions of each axis to show: an int, a slice, or None for every position.
         fmt : str or Callable[..., str], optional
             The format of an element, for example `"%7.2f"`.
-        edge : int, default 3
-            The number of positions shown at each end of an axis, if the tensor is shortened.
-        threshold : int or None, default 1000
-            A tensor with more elements is shortened. None never shortens.
-        width : int or None, default 80
-            The most characters of a line without `fmt`. None never breaks a row.
+        edge : int, optional
+            The number of positions shown at each end of an axis, if the tensor is shortened. By default the option `edgeitems` of
+            `tx.set_printoptions`, 3.
+        threshold : int or None, optional
+            A tensor with more elements is shortened. None never shortens. By default the option `threshold`, 1000.
+        width : int or None, optional
+            The most characters of a line without `fmt`. None never breaks a row. By default the option `linewidth`, 80.
 
         Returns
         -------

@@ -68,7 +68,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "two results": (
         lambda: tx.grad(lambda x: (x.sum(), 3))(ONES),
-        "grad: the function gave (Tensor () float32 8., 3) of type tuple; it must return a tensor; with has_aux=True it may return a pair",
+        "grad: the function gave (Tensor(8., float32), 3) of type tuple; it must return a tensor; with has_aux=True it may return a pair",
     ),
     "a word": (lambda: tx.searchsorted([1, 2], [1], side=np.array(["left"])), "searchsorted: side must be 'left' or 'right'"),
     "parts": (lambda: tx.array_split(tx.arange(3), 2**62), "array_split: 4611686018427387904 parts of an axis of size 3 are nearly"),

@@ -94,6 +94,8 @@ FORMATS: dict[str, Format] = {
     "safetensors mapped": Format(samples.safetensors(), mapped(tx.files.load)),
     "safetensors state": Format(safetensors_state(STATE.encode()), tx.files.load_state),
     "safetensors state outline": Format(STATE.encode(), tx.files.load_state, safetensors_state),
+    "safetensors of any format": Format(safetensors_state(STATE.encode()), tx.load),
+    "npz of any format": Format(npz_state(STATE.encode()), tx.load),
     "csv": Format(CSV, read_csv),
     "csv integers": Format(b"1,2\n3,4\n", lambda path: tx.files.load_csv(path, dtype=tx.int16)),
     "csv.gz": Format(gzip.compress(CSV), read_csv, suffix=".csv.gz"),

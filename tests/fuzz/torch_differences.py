@@ -115,7 +115,9 @@ NOT_DRAWN: dict[str, str] = {
         " nn.init.normal_ nn.init.orthogonal_ nn.init.uniform_ nn.init.xavier_normal_ nn.init.xavier_uniform_",
         "a class, a dtype or an object that describes one, in each library its own": "Tensor dtype finfo iinfo Tensor.dtype"
         " Tensor.device Tensor.layout Tensor.storage nn.Module nn.Parameter optim.Optimizer",
-        "a context, a setting or a function of functions, without a result to compare": "enable_grad no_grad set_num_threads vmap windows",
+        "a context, a setting or a function of functions, without a result to compare": "enable_grad no_grad set_num_threads"
+        " set_printoptions vmap windows",
+        "files": "load save",
         "memory is shared, which test_torch.py compares": "from_dlpack",
         "gradients, which the modules compare": "Tensor.backward Tensor.retain_grad Tensor.register_hook Tensor.requires_grad_",
         "a conversion to the library's own dtypes": "Tensor.to",

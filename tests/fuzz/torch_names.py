@@ -12,14 +12,14 @@ _NAMES = {
         "cummin cumprod cumsum det diag diagonal diff div divide dot dsplit dstack dtype einsum empty empty_like enable_grad eq "
         "equal erf erfinv exp exp2 expm1 eye finfo fix flatten flip floor floor_divide fmod from_dlpack full full_like gather "
         "ge ger gradient greater greater_equal gt histogram histogramdd hsplit hstack hypot iinfo imag index_add index_copy "
-        "index_select inner inverse isclose isfinite isin isinf isnan le less less_equal linspace log log10 log1p log2 "
+        "index_select inner inverse isclose isfinite isin isinf isnan le less less_equal linspace load log log10 log1p log2 "
         "log_softmax logaddexp logcumsumexp logical_and logical_not logical_or logical_xor logspace logsumexp lstsq lt "
         "manual_seed masked_scatter matmul matrix_exp matrix_power max max_pool1d max_pool2d max_pool3d maximum mean median "
         "meshgrid min minimum mm mode moveaxis movedim mul multiply mv ne neg negative nextafter no_grad nonzero not_equal ones "
         "ones_like outer permute pinverse positive pow prod promote_types put qr quantile rand randn randperm ravel real "
-        "reciprocal relu remainder reshape result_type roll round row_stack rsqrt scatter scatter_add scatter_reduce "
-        "searchsorted select set_num_threads sigmoid sign signbit sin sinh slogdet softmax solve sort split sqrt square squeeze "
-        "stack std sub subtract sum swapaxes swapdims take take_along_dim tan tanh tensor tensordot tile topk transpose tril "
+        "reciprocal relu remainder reshape result_type roll round row_stack rsqrt save scatter scatter_add scatter_reduce "
+        "searchsorted select set_num_threads set_printoptions sigmoid sign signbit sin sinh slogdet softmax solve sort split sqrt square "
+        "squeeze stack std sub subtract sum swapaxes swapdims take take_along_dim tan tanh tensor tensordot tile topk transpose tril "
         "triu true_divide trunc unbind unflatten unsqueeze var vmap vsplit vstack where windows zeros zeros_like"
     ),
     "linalg": (

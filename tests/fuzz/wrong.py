@@ -22,7 +22,9 @@ from .trained import OBJECTS, ROOMS, SENSIBLE_OF, used
 
 LARGE = 1 << 16  # elements of results that are not looked at
 # What acts on the process, or on the machine; what is made of values by others (`tenxor.asarray`), and only documented as a type.
-SPARED = frozenset(("set_num_threads", "set_memory_limit", "clear_caches", "release_memory", "DType", "Tensor", "from_dlpack"))
+SPARED = frozenset(
+    ("set_num_threads", "set_memory_limit", "set_printoptions", "clear_caches", "release_memory", "DType", "Tensor", "from_dlpack")
+)
 UNARY = (operator.invert, operator.neg, operator.abs, operator.index, float, int, complex, len, iter, bool, repr, hash)
 BINARY = (
     *(operator.getitem, operator.contains, operator.add, operator.iadd, operator.matmul, operator.and_, operator.lshift),

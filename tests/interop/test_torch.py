@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DTypeError
+from tenxor.errors import DTypeError, FileError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[interop]' to share memory with it")
 
@@ -70,6 +72,36 @@ def test_recurrent_layers_load_pytorch_states_and_match(kind: str) -> None:
         (found, ends), (wanted, last) = ours(tx.asarray(x)), theirs(torch.from_numpy(x))
         for a, b in ((found, wanted), *(zip(ends, last, strict=True) if kind == "LSTM" else ((ends, last),))):
             np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_attention_loads_pytorch_states_and_matches(bias: bool) -> None:
+    theirs = torch.nn.MultiheadAttention(8, 2, bias=bias, batch_first=True)
+    ours = tx.nn.MultiHeadAttention(8, 2, bias=bias)
+    assert ours.load_state_dict(theirs.state_dict()) == ([], [])
+    x = torch.randn(3, 5, 8)
+    expected = theirs(x, x, x, need_weights=False)[0].detach().numpy()
+    np.testing.assert_allclose(ours(tx.asarray(x.numpy())).numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_model_that_pytorch_saved_as_safetensors_is_loaded(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors.torch")
+    layers = (torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 4))
+    theirs = torch.nn.Sequential(*layers).eval()
+    ours = tx.nn.Sequential(tx.nn.Conv2d(1, 2, 3), tx.nn.BatchNorm2d(2), tx.relu, tx.nn.Flatten(), tx.nn.Linear(8, 4)).eval()
+    library.save_file(theirs.state_dict(), tmp_path / "model.safetensors")
+    assert ours.load(tmp_path / "model.safetensors") == ([], [])
+    x = torch.randn(2, 1, 4, 4)
+    np.testing.assert_allclose(ours(tx.asarray(x.numpy())).numpy(), theirs(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    ours.save(tmp_path / "back.safetensors")
+    assert theirs.load_state_dict(library.load_file(tmp_path / "back.safetensors"), strict=False).unexpected_keys == []
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_load_refuses_a_pickle_of_pytorch(archived: bool, tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(2)}, tmp_path / "x.pt", _use_new_zipfile_serialization=archived)
+    with pytest.raises(FileError, match=r"x\.pt' is a pickle"):
+        tx.load(tmp_path / "x.pt")
 
 
 def test_losses_and_scatter_functions_match_pytorch() -> None:

@@ -46,7 +46,7 @@ def test_repr_has_a_header_with_shape_and_dtype() -> None:
 
 
 def test_repr_of_scalars_and_empty_tensors_is_exact() -> None:
-    assert format_repr(fake(np.float32(2.5))) == "Tensor () float32\n2.5"
+    assert format_repr(fake(np.float32(2.5))) == "Tensor(2.5, float32)"
     assert format_repr(fake(np.zeros((0, 3)))) == "Tensor (0, 3) float64\n(no elements)"
     assert to_string(fake(2.5), fmt="%.1f") == "2.5  \n"
     assert to_string(fake(np.zeros((2, 0, 3))), fmt="%f") == ""
@@ -121,7 +121,9 @@ def test_requested_edge_size_is_used() -> None:
 
 
 def test_long_rows_continue_on_indented_lines() -> None:
-    assert to_string(counting(8), width=12).splitlines() == ["0  1  2", "    3  4  5", "    6  7"]
+    assert to_string(counting(8), width=12).splitlines() == ["0  1  2  3", "   4  5  6", "   7"]
+    assert to_string(counting(5), width=2).splitlines() == ["0", "    1", "    2", "    3", "    4"]
+    assert to_string(counting(4), width=0).splitlines() == ["0", "    1", "    2", "    3"]
     assert to_string(counting(100), width=None).count("\n") == 0
     assert max(map(len, to_string(counting(999)).splitlines())) <= 80
 

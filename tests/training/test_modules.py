@@ -332,3 +332,80 @@ def test_copies_of_modules_train_independently(again: Any) -> None:
     optimizer.step()
     assert layer.weight.grad is None and layer.weight.tolist() == before != other.weight.tolist()
     assert not pickle.loads(pickle.dumps(layer.weight * 2.0)).requires_grad
+
+
+def named_values(shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Return arrays of random numbers, as a state dict of PyTorch has them, by name."""
+    return {name: RNG.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def test_sequential_loads_a_state_dict_with_the_names_of_pytorch() -> None:
+    net = nn.Sequential(
+        *(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), tx.relu, nn.Flatten(), nn.Linear(8, 4), nn.LayerNorm(4)),
+        *(nn.Embedding(5, 4), nn.LSTM(4, 3, num_layers=2, bidirectional=True), nn.GRU(4, 3, bias=False), nn.GroupNorm(1, 4)),
+    )
+    lstm = {
+        f"7.{kind}_{place}_l{layer}{end}": (12, *([] if kind == "bias" else [3 if place == "hh" else 6 if layer else 4]))
+        for layer in (0, 1)
+        for end in ("", "_reverse")
+        for kind in ("weight", "bias")
+        for place in ("ih", "hh")
+    }
+    state = named_values(
+        {"0.weight": (2, 1, 3, 3), "0.bias": (2,), "1.weight": (2,), "1.bias": (2,), "1.running_mean": (2,), "1.running_var": (2,)}
+        | {"4.weight": (4, 8), "4.bias": (4,), "5.weight": (4,), "5.bias": (4,), "6.weight": (5, 4)}
+        | lstm
+        | {"8.weight_ih_l0": (9, 4), "8.weight_hh_l0": (9, 3), "9.weight": (4,), "9.bias": (4,)}
+    )
+    state["1.num_batches_tracked"] = np.array(7)
+    assert net.load_state_dict(state) == ([], [])
+    result = net.state_dict()
+    assert result.keys() | {"1.num_batches_tracked"} == state.keys() and "1.num_batches_tracked" in state
+    assert all(result[name].tolist() == state[name].tolist() for name in result)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_attention_loads_a_state_dict_with_the_names_of_pytorch(bias: bool) -> None:
+    net = nn.Sequential(nn.MultiHeadAttention(4, 2, bias=bias))
+    shapes: dict[str, tuple[int, ...]] = {"0.in_proj_weight": (12, 4), "0.out_proj.weight": (4, 4)}
+    state = named_values(shapes | ({"0.in_proj_bias": (12,), "0.out_proj.bias": (4,)} if bias else {}))
+    net.load_state_dict(state)
+    result = net.state_dict()
+    for k, name in enumerate(("to_query", "to_key", "to_value")):
+        assert np.array_equal(result[f"0.{name}.weight"], state["0.in_proj_weight"][4 * k : 4 * k + 4])
+        assert not bias or np.array_equal(result[f"0.{name}.bias"], state["0.in_proj_bias"][4 * k : 4 * k + 4])
+    assert np.array_equal(result["0.to_result.weight"], state["0.out_proj.weight"])
+    x = RNG.normal(size=(1, 3, 4)).astype(np.float32)
+    q, k, v = (x[0] @ state["0.in_proj_weight"][n : n + 4].T + (state["0.in_proj_bias"][n : n + 4] if bias else 0) for n in (0, 4, 8))
+    heads = []
+    for head in (slice(0, 2), slice(2, 4)):
+        weights = np.exp(q[:, head] @ k[:, head].T / np.sqrt(2))
+        heads.append(weights / weights.sum(1, keepdims=True) @ v[:, head])
+    expected = np.concatenate(heads, 1) @ state["0.out_proj.weight"].T + (state["0.out_proj.bias"] if bias else 0)
+    np.testing.assert_allclose(np.asarray(net(tx.asarray(x)))[0], expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(tx.errors.ArgumentError, match=r"unknown names \['0.in_proj_weight'\]"):
+        net.load_state_dict(state | {"0.in_proj_weight": np.ones((11, 4))})
+
+
+def test_shared_tensor_loads_under_each_of_its_names() -> None:
+    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    net.layers[1].weight = net.layers[0].weight  # type: ignore[attr-defined]
+    for names in (["0.weight"], ["1.weight"], ["0.weight", "1.weight"]):
+        values = RNG.normal(size=(2, 2)).astype(np.float32)
+        assert net.load_state_dict(dict.fromkeys(names, values)) == ([], [])
+        assert net.layers[1].weight.tolist() == values.tolist()  # type: ignore[attr-defined]
+
+
+def test_error_of_load_state_dict_lists_names_and_the_renames_that_fit() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 3), nn.Linear(3, 3, bias=False))
+    state = {name: np.asarray(t) for name, t in net.state_dict().items()}
+    other = {f"body.{int(name[0]) + 4}.{name[2:]}": x for name, x in state.items()} | {"step": np.array(3)}
+    with pytest.raises(tx.errors.ArgumentError) as caught:
+        net.load_state_dict(other)
+    message = str(caught.value)
+    assert str(list(state)) in message and str(list(other)) in message
+    names = {f"body.{int(name[0]) + 4}.{name[2:]}": name for name in state}
+    assert f"names = {names} and load_state_dict({{names.get(name, name): x for name, x in state.items()}})" in message
+    net.load_state_dict({names.get(name, name): x for name, x in other.items()}, strict=False)
+    with pytest.raises(tx.errors.ArgumentError, match=r"to leave these out$"):
+        net.load_state_dict({**state, "a": np.ones((2, 3))})
