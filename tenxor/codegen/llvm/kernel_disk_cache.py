@@ -8,7 +8,7 @@ The code read here is executed. So the folder and the files must belong to this 
 (`_utils/private_dirs.py`, and docs/threat_model.md). Whatever fails, kernels are compiled, and live in memory.
 
 The cache holds at most `MAX_CACHE_FILES` files of `MAX_CACHE_BYTES` together: beyond that, the least recently used files are removed.
-The limits are checked after about every 256th write. The time of the last use is known to the hour.
+The limits are checked after about every 256th write. The time of the last use is known to the minute.
 
 `TENXOR_CACHE_DIR` names the folder (empty: no disk cache). By default it is `tenxor` in `XDG_CACHE_HOME`, if that path is absolute, or in
 `~/.cache`. Missing folders on the way are created, for this user alone; but a home is never created.
@@ -32,7 +32,7 @@ MAX_CACHE_BYTES = 64 << 20
 _MAGIC = b"tenxor object 3\n"
 _DIGEST_BYTES = 32  # bytes of a hash
 _FILE_NAME_PATTERN = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key, with a suffix while the file is written
-_HOUR_S = 3600.0
+_MINUTE_S = 60.0
 
 PACKAGE_DIR = __file__.rpartition("codegen")[0]  # the folder of this package
 # The sources on which the machine code of a kernel depends
@@ -172,12 +172,12 @@ def explain_uncreatable(path: str) -> str | None:
 def read(key: str) -> bytes | None:
     """Return the payload stored under a key, such as object code; None if it is missing or damaged, or the folder is not trusted.
 
-    A file not used for an hour is marked as used now.
+    A file not used for a minute is marked as used now.
     """
     try:
         with PrivateDir(find_cache_folder()) as folder:
             content, status = folder.read(key, MAX_CACHE_BYTES)
-            if abs(time() - status.st_mtime) > _HOUR_S:
+            if abs(time() - status.st_mtime) > _MINUTE_S:
                 with contextlib.suppress(OSError):  # the folder may be read-only
                     folder.touch(key)
     except OSError:
