@@ -26,13 +26,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test test-without-fast-path test-interpreter test-as-installed interop elsewhere harden fuzz bench docs clean
+.PHONY: help demo quick test test-interpreter test-as-installed interop elsewhere harden fuzz bench docs clean
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
 	@echo "make quick             some tests of every package, in about a minute"
 	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
-	@echo "make test-without-fast-path  the tests of values by Python's methods alone, of which the gate runs every second one"
 	@echo "make test-interpreter  the tests of values, computed without a compiler"
 	@echo "make test-as-installed  tests of values with what a wheel ships, and plans from the disk: made, then found"
 	@echo "make interop           the tests beside other libraries, with all of these installed"
@@ -67,13 +66,7 @@ test: $(TEST)
 	$(PY) -m mypy > $(VENV)/mypy.txt & types=$$!; \
 	$(PY) -m pytest --numprocesses auto --dist worksteal $(ARGS); tests=$$?; \
 	wait $$types || { cat $(VENV)/mypy.txt; exit 1; }; exit $$tests
-	$(WITHOUT_FAST_PATH) --every 2
-
-WITHOUT_FAST_PATH = TENXOR_FAST_PATH=0 $(PY) -m pytest --numprocesses auto --dist worksteal -m "values and not large" \
-    tests/tensor tests/ops tests/test_behaviours.py
-
-test-without-fast-path: $(TEST)
-	$(WITHOUT_FAST_PATH) $(ARGS)
+	TENXOR_FAST_PATH=0 $(PY) -m pytest --numprocesses auto --dist worksteal -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py
 
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)
