@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import inspect
 import pkgutil
 import random
@@ -50,8 +51,8 @@ STATE = {
         "tensor.conversion_methods.FUNCTION_OF_UFUNC",
     ),
     "what threads and contexts do now": (
-        *("_utils.gc_control.open_pauses", "fastpath._disabled_contexts", "fastpath.eager_evaluation._open_contexts"),
-        *("_utils.exclude_user_code._arrived_signals", "_utils.interruptible._abandoned", "runtime.pending_limits._open_contexts"),
+        *("_utils.gc_control.open_pauses", "fastpath._disabled_contexts", "runtime.call_recording._open_contexts"),
+        *("_utils.exclude_user_code._arrived_signals", "_utils.interruptible._abandoned"),
         *("fastpath.host_reports._reports_by_thread", "fastpath.write_recorder._retrying_threads"),
     ),
     "facts about tensors in use": (
@@ -382,8 +383,10 @@ def test_random_programs_mean_the_same_while_another_thread_clears_the_caches() 
 
 
 def test_clearing_unloads_kernels_and_returns_free_memory() -> None:
+    gc.collect()  # errors of earlier tests may hold kernels
     x = tx.asarray(LARGE)
     kept = [(x * float(k) + k).sum(axis=k % 2).realize() for k in range(4)]
+    tx.grad(lambda w: tx.scan(lambda carry, row: (carry * w + row, carry), tx.zeros(320), x[:9])[0].sum())(tx.ones(320)).realize()
     large = (x + 1.0).realize()
     del large
     assert compiled_kernels.count_entries() and tx.memory().pooled > LARGE.nbytes // 2
