@@ -43,6 +43,7 @@ from ..memory.block_pool import pool
 from ..memory.buffer import Buffer, try_allocate
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
+from ..runtime.call_recording import open_context_count
 from ..runtime.pending_limits import pending_refs, prune_pending_refs
 from ..runtime.plan_execution import RELEASED_SLOT, BufferSlot
 from ..runtime.realize import compute_lock
@@ -67,7 +68,6 @@ from .copy_descriptors import (
     wrap_index_add,
 )
 from .deallocators import replace_deallocators
-from .eager_evaluation import suppression_count
 from .host_reports import note_report
 from .launch_records import NO_LAUNCH_RECORD
 from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES
@@ -284,7 +284,7 @@ class FastPath:
         for name, k in self.object_table.indices.items():
             table[k] = id(objects_by_name[name])
         self.kept_alive.append(objects_by_name)
-        for name, variable in (("patience", suppression_count), ("meeting", worker_handle)):
+        for name, variable in (("patience", open_context_count), ("meeting", worker_handle)):
             ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(variable)
         self.result_count = ctypes.c_int64.from_address(self.library["result_count"])
         self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])

@@ -32,14 +32,14 @@ from ..graph.spec import (
 )
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
-from ..runtime.pending_limits import are_cuts_postponed, cap_graph_size, count_pending, postpone_cuts
+from ..runtime.call_recording import open_context_count, recording_call
+from ..runtime.pending_limits import cap_graph_size, count_pending
 from ..runtime.realize import realize
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
 from ..tensor.argument_parsing import NamedDefault
 from ..tensor.conversion_methods import is_numpy_value
 from . import update_recipes
-from .eager_evaluation import no_eager_eval
 from .host_reports import HostReport, collect_reports
 from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH, RECORDED_BIT, TRACED_BIT
 from .size_generic import SplitCall, can_get_symbolic_sizes, is_known_scalar
@@ -78,7 +78,7 @@ def wrap_recording(
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         templates = () if key is None else x.spec.call_templates.get(name, ())
         if key is None or key in templates:
-            if not are_cuts_postponed() and _compute_long_graphs((x, *arguments)) and generated_method is not None:
+            if not open_context_count.value and _compute_long_graphs((x, *arguments)) and generated_method is not None:
                 return generated_method(*args, **keywords)
             return fallback(*args, **keywords)
         if (
@@ -90,7 +90,7 @@ def wrap_recording(
         words = () if describe_call is None else describe_call(*args, **keywords)
         if words is None:
             return fallback(*args, **keywords)
-        with no_eager_eval(), postpone_cuts():
+        with recording_call():
             first_node_number = next_serial()
             with collect_reports() as reports:
                 result = fallback(*args, **keywords)
@@ -113,7 +113,7 @@ def wrap_recording(
             split_call = None if tape_mask & TRACED_BIT else SplitCall.of(name, (x, *arguments), tuple(keywords), tape_mask=tape_mask)
             if split_call is not None:
                 split_call.trace_call(x.spec.call_templates.get(name, {}).get(key), fallback, args, keywords, describe_call)
-        if not are_cuts_postponed():
+        if not open_context_count.value:
             _cut_long_results(result, (x, *arguments))
         return result
 

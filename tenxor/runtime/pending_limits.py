@@ -7,8 +7,7 @@ And a small result that keeps much memory alive is computed when memory use grow
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Protocol
 from weakref import ref
 
@@ -20,12 +19,13 @@ from ..errors import EVALUATION_ERRORS
 from ..graph.node import EMPTY, HELD_BYTES_ANY_RESULT, HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, next_serial
 from ..memory.block_pool import pool
 from ..ops import Op
+from .call_recording import open_context_count
 from .graph_signature import capture_signature
 from .realize import compute_lock, realize, realize_by_plan
 
 ownership = LazyModule("tenxor.graph.ownership")
 
-MAX_POSTPONED_NODES = 2 * MAX_PENDING_NODES  # nodes in a pending graph while a call is recorded
+MAX_RECORDED_NODES = 2 * MAX_PENDING_NODES  # nodes in a pending graph while a call is recorded (`call_recording.py`)
 SMALL_RESULT_RATIO = 8  # a result this many times smaller than its operands is computed rather than kept pending
 
 
@@ -36,28 +36,6 @@ class NodeOwner(Protocol):
     def node(self) -> Node: ...
 
 
-_open_contexts: list[object] = []
-
-
-@contextmanager
-def postpone_cuts() -> Iterator[None]:
-    """Let graphs grow to `MAX_POSTPONED_NODES` nodes while the context is open, so that a call is recorded whole.
-
-    Contexts may be nested.
-    """
-    context = object()
-    _open_contexts.append(context)
-    try:
-        yield
-    finally:
-        _open_contexts.remove(context)
-
-
-def are_cuts_postponed() -> bool:
-    """Return whether a context of `postpone_cuts` is open."""
-    return len(_open_contexts) > 0
-
-
 def cap_graph_size(node: Node) -> None:
     """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
@@ -65,7 +43,7 @@ def cap_graph_size(node: Node) -> None:
     cuts at operands, too, so a program makes equal graphs with and without the fast path. The whole graph is computed if the fast path
     can, or if no part makes the graph short enough. The graph of a traced node may have any length, as the node has no value.
     """
-    if node.is_traced or (_open_contexts and count_pending(node) <= MAX_POSTPONED_NODES):
+    if node.is_traced or (open_context_count.value and count_pending(node) <= MAX_RECORDED_NODES):
         return
     fast_path = upcalls.request()
     if fast_path is not None and fast_path.compute_one_of_several(node):

@@ -17,9 +17,9 @@ from tenxor import fastpath
 from tenxor._utils import upcalls
 from tenxor.api import creation
 from tenxor.autodiff import backward_pass, forward, segment_signature
-from tenxor.fastpath.eager_evaluation import no_eager_eval, suppression_count
 from tenxor.graph import ownership
 from tenxor.runtime import graph_signature, pending_limits, plan_execution
+from tenxor.runtime.call_recording import open_context_count, recording_call
 from tenxor.tensor import core, join_by_fastpath, write_methods
 
 from .programs import Program
@@ -138,14 +138,14 @@ def test_fast_path_in_several_threads_matches_its_fallback() -> None:
 
 def test_patient_contexts_may_end_in_any_order() -> None:
     """The last one restores the count; otherwise nothing would be computed eagerly any more."""
-    first, second = no_eager_eval(), no_eager_eval()
-    before = suppression_count.value
+    first, second = recording_call(), recording_call()
+    before = open_context_count.value
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert suppression_count.value == before + 1
+    assert open_context_count.value == before + 1
     second.__exit__(None, None, None)
-    assert suppression_count.value == before
+    assert open_context_count.value == before
 
 
 class ObserverRemovedByThread:

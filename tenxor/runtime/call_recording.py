@@ -1,6 +1,7 @@
-"""A switch to suppress eager evaluation by the fast path, in every thread, while a recorder looks at the nodes made by a method.
+"""The contexts in which a call is recorded, by the nodes that the call makes.
 
-By default the fast path computes a node at once if it would otherwise keep much memory alive while pending.
+While a context is open in any thread, new nodes stay pending. The fast path does not compute a node early that keeps much memory alive,
+and a pending graph grows to `pending_limits.MAX_RECORDED_NODES` nodes.
 """
 
 from __future__ import annotations
@@ -13,17 +14,14 @@ from contextlib import contextmanager
 from .._utils.exclude_user_code import exclude_user_code
 from .._utils.locks import make_reentrant_lock
 
-suppression_count = ctypes.c_int64()  # the number of open contexts, read by the generated code
+open_context_count = ctypes.c_int64()  # the number of open contexts, read by the generated code
 _open_contexts: list[object] = []
 _publish_lock = make_reentrant_lock()
 
 
 @contextmanager
-def no_eager_eval() -> Iterator[None]:
-    """Return a context that suppresses eager evaluation by the fast path while open, in every thread. Contexts may be nested.
-
-    Eager evaluation computes a new node at once if the node would otherwise keep much memory alive while pending.
-    """
+def recording_call() -> Iterator[None]:
+    """Return a context in which a call is recorded. Contexts may be nested."""
     context = object()
     try:
         _open_contexts.append(context)
@@ -41,7 +39,7 @@ def _publish_count() -> None:
     The number is read under a lock after each change, so the last writer publishes the right number.
     """
     with exclude_user_code(), _publish_lock:
-        suppression_count.value = len(_open_contexts)
+        open_context_count.value = len(_open_contexts)
 
 
 def _reset_after_fork() -> None:
@@ -52,7 +50,7 @@ def _reset_after_fork() -> None:
     global _publish_lock
     _publish_lock = make_reentrant_lock()
     _open_contexts.clear()
-    suppression_count.value = 0
+    open_context_count.value = 0
 
 
 if hasattr(os, "register_at_fork"):
