@@ -194,7 +194,7 @@ def read_safetensors(op: str, path: FilePath, *, mapped: bool = False) -> tuple[
         raise FileError(f"{op}: {os.fspath(path)!r} is not a readable safetensors file but {kind}; use tx.load(path)")
     with Path(path).open("rb") as file:
         header_bytes, entries, texts = _read_header(op, f"{os.fspath(path)!r}", file)
-        content = None  # the elements in the file, if it has some
+        content = None  # the mapped bytes of the elements; None to read each tensor
         if mapped and any(entry.end for entry in entries.values()):
             content = np.memmap(path, np.uint8, "r", header_bytes)
         tensors = {}

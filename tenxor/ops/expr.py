@@ -252,7 +252,7 @@ def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
     """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, operands first. The caller must add each to `visited`
     before the next step.
     """
-    stack: list[Expr | None] = [e]  # None marks the expression below it as ready: all its operands are visited
+    stack: list[Expr | None] = [e]  # the operands of the expression below None are visited
     while stack:
         top = stack.pop()
         if top is None:
