@@ -27,7 +27,6 @@ from tenxor.runtime import generic_plans, plan_disk_cache
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
 KEPT = Path(__file__).resolve().parents[1] / ".kernels"  # removed by `make clean`
-MOST_KEPT = 1 << 15  # kernels: some runs' worth, of five kilobytes each
 FUZZ_PROGRAMS = 1_000  # each in 16 ways
 
 # The gate draws the same examples every time, so that it fails only for a change that breaks something.
@@ -104,13 +103,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep kernels in the checkout's own folder, never the user's, so that later runs find them.
 
     That is safe, as the name of a kernel contains everything that decides its code, including the source of the emitters. It is safe for
-    the workers of a parallel run, since files are written atomically. The least recently used ones are removed if there are too many.
+    the workers of a parallel run, since files are written atomically. The cache has room for all kernels of a run.
     """
-    kernel_disk_cache.MAX_CACHE_FILES, kernel_disk_cache.MAX_CACHE_BYTES = MOST_KEPT, MOST_KEPT << 14
     before = os.environ.get(CACHE_DIR)
     os.environ[CACHE_DIR] = str(KEPT)
     if config.getoption("--kept"):
-        plan_disk_cache.MAX_LOOKUPS = MOST_KEPT
+        plan_disk_cache.MAX_LOOKUPS = kernel_disk_cache.MAX_CACHE_FILES
     else:
         plan_disk_cache.disable_stored_plans()  # tests of this process look at kernels, which plans on disk are without
 

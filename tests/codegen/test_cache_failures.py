@@ -70,7 +70,7 @@ def test_failing_system_calls_never_reach_the_caller(error: int, lasting: bool, 
     monkeypatch.setattr(kernel_disk_cache, "MAX_CACHE_FILES", 2)
     first = 0
     system_calls = FailingSystem(0, error, lasting)
-    keys = ["00" + letter * 62 for letter in "abcd"]
+    keys = ["000" + letter * 61 for letter in "abcd"]
     while system_calls.calls >= first:
         folder = tmp_path / str(first) / "cache"
         monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))

@@ -27,8 +27,8 @@ from ..._utils.cache_registry import CacheRecord
 from ..._utils.hashing import blake2b
 from ..._utils.private_dirs import PrivateDir, UntrustedPathError, iter_parents, make_private_dir
 
-MAX_CACHE_FILES = 8192  # files, of a few kilobytes each
-MAX_CACHE_BYTES = 64 << 20
+MAX_CACHE_FILES = 1 << 16  # files, of two kilobytes each on average
+MAX_CACHE_BYTES = 256 << 20
 _MAGIC = b"tenxor object 3\n"
 _DIGEST_BYTES = 32  # bytes of a hash
 _FILE_NAME_PATTERN = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key, with a suffix while the file is written
@@ -206,7 +206,7 @@ def _make_header(key: str, payload: bytes | memoryview) -> bytes:
 def write(key: str, payload: bytes) -> None:
     """Store `payload`, such as object code, under a key. If the cache cannot be written, do nothing.
 
-    About every 256th write removes old files beyond the limits of the cache.
+    About every 4096th write removes old files beyond the limits of the cache.
     """
     with contextlib.suppress(OSError):
         path = find_cache_folder()
@@ -214,7 +214,7 @@ def write(key: str, payload: bytes) -> None:
             make_private_dir(path)
         with PrivateDir(path) as folder:
             folder.write(key, seal(key, payload))
-            if key.startswith("00"):  # about one write in 256, by any process
+            if key.startswith("000"):  # about one write in 4096, by any process
                 _evict(folder)
 
 
