@@ -145,7 +145,7 @@ def test_machines_of_one_level_differ_in_their_settings_alone() -> None:
                 host = level.target.with_caches(Caches(l2_bytes=second, last_level_bytes=last)).with_threads(5)
                 assert host.with_settings(host.settings) == host
                 assert level.target.with_settings(host.settings)._replace(caches=host.caches) == host
-    assert Target(32).with_caches(Caches(l2_bytes=1, last_level_bytes=1)).settings == Settings(0, 0, 1), "too small to be said so"
+    assert Target(32).with_caches(Caches(l2_bytes=1, last_level_bytes=1)).settings == Settings(0, 0, 1, 0), "too small to be said so"
 
 
 # Ship plans of sums, elementwise operations and a product; and compute such results of other sizes.

@@ -45,7 +45,8 @@ REDUCTION_SIZES = (300_000, 1_000_000)  # elements of reductions in blocks, for 
 # Shapes of small matrices
 SMALL_MATRIX_SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))
 MATRIX_SHAPES = (*SMALL_MATRIX_SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
-CACHES = (Caches(), Caches(l2_bytes=1 << 18, last_level_bytes=1 << 23))  # caches of the target machines
+# Caches of the target machines: as measured, smaller, and with a distant last level
+CACHES = (Caches(), Caches(l2_bytes=1 << 18, last_level_bytes=1 << 23), Caches(l2_bytes=1 << 21))
 THREAD_COUNTS = (1, 8)  # thread counts of the target machines
 # Rows, steps and columns of products for the planner: a few steps, and large matrices
 CONTRACTION_SHAPES = ((4, 4, 4), (3, 3, 3), (2, 2, 2), (300, 300, 300), (64, 784, 128), (128, 1000, 10))

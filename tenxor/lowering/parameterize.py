@@ -264,7 +264,8 @@ class _Parameterizer:
         values, body = self.convert_exprs(s.values), self.convert_body(s.body)
         stretch = self.add_size(s.step_block) if s.has_step_blocks else -1
         ahead = -1 if s.prefetch_axis < 0 else self.axis_of[s.prefetch_axis]
-        return Contraction(s.accumulator, left, right, summed, values, body, shared, s.has_single_chunk, stretch, s.symmetric_pairs, ahead)
+        fields = s.has_single_chunk, stretch, s.symmetric_pairs, ahead, s.prefetches_panels
+        return Contraction(s.accumulator, left, right, summed, values, body, shared, *fields)
 
 
 def _list_loop_axes(nest: LoopNest) -> dict[int, None]:

@@ -224,6 +224,13 @@ class Value:
         offset = f"i64 {index}" if isinstance(index, int) else f"{index.type.text} {index.text}"
         return self.builder.define(self.type, f"getelementptr {element.text}, {self.type.text} {self.text}, {offset}")
 
+    def copy_opaque(self) -> Value:
+        """Emit a copy of this pointer that LLVM does not know to be one: an empty piece of assembler makes it.
+
+        LLVM then neither merges loads from both pointers nor computes addresses behind the copy anew from an index.
+        """
+        return self.builder.define(self.type, f'call {self.type.text} asm "", "=r,0"({self.type.text} {self.text})')
+
     def load(self, kind: Type, name: str | None = None, *, volatile: bool = False, align: int = 0) -> Value:
         """Emit the load of a value of type `kind` from this pointer, called `name` in the LLVM IR.
 

@@ -1,4 +1,4 @@
-"""Prefetch the operands of the next contraction in a batch into the second cache, while the present contraction is computed."""
+"""Prefetch into the second cache: the operands of the next contraction in a batch, and the packed columns that a contraction needs next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .dtype_conversions import memory_type
 from .emitter import Emitter
 from .operand_access import prefetch
 from .panel_packing import Panels
-from .types import I64
+from .types import I8, I64
 
 EmitPrefetch = Callable[[Value], None]
 
@@ -46,6 +46,34 @@ def make_column_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, c
         prefetch(start.at(side.emit_step_offset(e, k), element), columns, element, level=2)
 
     return _make_prefetcher(em, side, axis, index, prefetch_load)
+
+
+def make_panel_prefetcher(
+    em: Emitter, side: Panels, panel: tuple[Value, Value], rows: tuple[Value, Value], steps: tuple[Value, Value], unroll: int
+) -> EmitPrefetch:
+    """Return a function that takes the number of the first step of an iteration of `unroll` steps, and emits the prefetch of a cache line.
+
+    All tiles of a block of rows read the same packed steps of a panel of `side`, those with the numbers `steps` (begin and end), and then
+    the next ones: together, the tiles prefetch these. `panel` is the first index of the block of `side` and of the panel. `rows` is the
+    number of rows in front of the tile, and the number of rows of the block: they tell where the tile begins to prefetch.
+    """
+    bytes_per_step = em.target.caches.line_bytes // unroll
+    starts = []
+    for value_number, e in enumerate(side.side.values):
+        step_bytes = side.panel_size * e.dtype.compute_dtype.itemsize
+        first_step = side.pointer_to_first_step(value_number, *panel)
+        em.continue_innermost()
+        # The same steps of the next panel if a part of the steps is packed, else the steps behind, which the next panel follows.
+        next_begin = steps[1] if side.packed_range is None else steps[0] + side.panel_steps
+        share = em.builder.binary("sdiv", (steps[1] - steps[0]) * step_bytes, rows[1])
+        starts.append(first_step.at(next_begin * step_bytes + rows[0] * share - steps[0] * bytes_per_step, I8))
+
+    def prefetch_lines(k: Value) -> None:
+        em.continue_innermost()
+        for start in starts:
+            prefetch(start.at(k * bytes_per_step, I8), em.target.caches.line_bytes, I8, level=2)
+
+    return prefetch_lines
 
 
 def _make_prefetcher(

@@ -24,8 +24,13 @@ from .scopes import Lanes, ValueVectors
 from .types import I1, I8, I64, int_type, vector
 from .vector_access import mask_first_lanes, mask_lanes_before, transpose
 
-LoadRowElement = Callable[[Value, int, int], Value]  # emits the element at a step, of a value by number, in a row of the tile
-LoadColumnVectors = Callable[[Value, int], ValueVectors]  # emits the vectors of elements at a step, of a value by number
+# Emits an element: at a step, so many steps behind the first of an iteration, of a value by number, in a row of the tile. The last argument
+# numbers the loads of one element, which are separate with `has_step_pointers`.
+LoadRowElement = Callable[[int, int, int, int], Value]
+# Emits the vectors of elements: at a step, so many steps behind the first of an iteration, of a value by number
+LoadColumnVectors = Callable[[int, int], ValueVectors]
+ReadRows = Callable[[Value], LoadRowElement]  # takes the number of the first step of an iteration
+ReadColumns = Callable[[Value], LoadColumnVectors]  # takes the number of the first step of an iteration
 ColumnMasks = Sequence[Value | None]  # the mask of each vector of columns; None for a full, contiguous vector
 
 
@@ -52,15 +57,26 @@ class Panels:
 
     `summed` are the axes that the contraction sums over. `steps` are the number of all steps (K), and the number of steps in a panel: all,
     or the most packed at a time. `memory` points to the memory for the panels. A side read in place, but in runs, has memory for some
-    hundred steps of a single panel.
+    hundred steps of a single panel. With `has_step_pointers`, an iteration of a tile, of several steps, reads packed elements from pointers
+    of its own: registers with the address of the first step.
 
     In the methods, `value_number` is the index of a value in `side.values`, and `e` is a value. `first` is the first index of a block of
     the side's axis, and `last` the index behind the block. A run is a range of indices with contiguous elements in memory.
     """
 
-    def __init__(self, em: Emitter, side: Side, summed: tuple[int, ...], panel: int, steps: tuple[Value, Value], memory: Value) -> None:
+    def __init__(
+        self,
+        em: Emitter,
+        side: Side,
+        summed: tuple[int, ...],
+        panel: int,
+        steps: tuple[Value, Value],
+        memory: Value,
+        *,
+        has_step_pointers: bool = False,
+    ) -> None:
         self.em, self.side, self.summed_axes, self.panel_size, (self.all_steps, self.panel_steps) = em, side, summed, panel, steps
-        self.memory = memory
+        self.memory, self.has_step_pointers = memory, has_step_pointers
         self.axis = side.axis
         self.step_offset_tables: dict[Expr, Value] = {}  # pointers to the table of step offsets of each value
         self.packed_range: tuple[Value, Value] | None = None  # the packed part of the outermost summed axis
@@ -328,11 +344,20 @@ class Panels:
 
     # As tiles read it
 
-    def make_row_loader(self, begin: Value, end: Value, mr: int, block_begin: Value, *, has_all_rows: bool) -> LoadRowElement:
-        """Return a function that emits an element of `mr` rows from row `begin` on, in a block of rows from `block_begin` up to `end`.
+    def pointer_to_steps(self, value_number: int, first_step: Value, k: Value, index: Value | int) -> Value:
+        """Emit the pointer to the packed element at step `k` of the value with number `value_number`, `index` elements behind the first.
 
-        The function takes the number of a step, the number of a value, and a row from 0 to `mr` - 1. With `has_all_rows`, all rows of the
-        tile are before `end`. Otherwise, rows beyond `end` give values without meaning; the reads stay inside the memory.
+        `first_step` is the pointer to step 0 of the panel (`pointer_to_first_step`).
+        """
+        element = memory_type(self.side.values[value_number].dtype.compute_dtype)
+        pointer = first_step.at(k * self.panel_size + index, element)
+        return pointer.copy_opaque() if self.has_step_pointers else pointer
+
+    def make_row_reader(self, begin: Value, end: Value, mr: int, block_begin: Value, *, has_all_rows: bool) -> ReadRows:
+        """Return a function that emits elements of `mr` rows from row `begin` on, in a block of rows from `block_begin` up to `end`.
+
+        Rows count from 0 to `mr` - 1. With `has_all_rows`, all rows of the tile are before `end`. Otherwise, rows beyond `end` give values
+        without meaning; the reads stay inside the memory.
         """
         em = self.em
         if self.side.is_packed:
@@ -341,27 +366,39 @@ class Panels:
             begin = begin - offset
             panels = [self.pointer_to_first_step(value_number, block_begin, begin) for value_number in range(len(self.side.values))]
 
-            def load_packed(k: Value, value_number: int, row: int) -> Value:
-                dtype = self.side.values[value_number].dtype.compute_dtype
-                return load(panels[value_number].at(k * self.panel_size + (offset + row), memory_type(dtype)), dtype)
+            def read_packed(k: Value) -> LoadRowElement:
+                pointers: dict[tuple[int, int], Value] = {}
 
-            return load_packed
+                def load_packed(step: int, value_number: int, row: int, load_number: int) -> Value:
+                    pointer = pointers.get((value_number, load_number))
+                    if pointer is None:
+                        pointer = self.pointer_to_steps(value_number, panels[value_number], k, offset)
+                        pointers[value_number, load_number] = pointer
+                    dtype = self.side.values[value_number].dtype.compute_dtype
+                    return load(pointer.at(step * self.panel_size + row, memory_type(dtype)), dtype)
+
+                return load_packed
+
+            return read_packed
         em.continue_innermost()
         final = end - 1
         indices = [begin, *(begin + row if has_all_rows else select_smaller(final, begin + row) for row in range(1, mr))]
         starts = [[self.pointer_to_stored(e, i) for i in indices] for e in self.side.values]
 
-        def load_stored(k: Value, value_number: int, row: int) -> Value:
-            e = self.side.values[value_number]
-            assert isinstance(e, Load)
-            return load(starts[value_number][row].at(self.emit_step_offset(e, k), memory_type(e.dtype)), e.dtype)
+        def read_stored(k: Value) -> LoadRowElement:
+            def load_stored(step: int, value_number: int, row: int, load_number: int) -> Value:
+                e = self.side.values[value_number]
+                assert isinstance(e, Load)
+                return load(starts[value_number][row].at(self.emit_step_offset(e, k + step if step else k), memory_type(e.dtype)), e.dtype)
 
-        return load_stored
+            return load_stored
 
-    def make_column_loader(
+        return read_stored
+
+    def make_column_reader(
         self, panel: tuple[Value, Value], columns: ColumnVectors, masks: ColumnMasks, block_begin: Value, steps: tuple[Value, Value]
-    ) -> LoadColumnVectors:
-        """Return a function that takes the numbers of a step and of a value, and emits the vectors of a panel's columns under `masks`.
+    ) -> ReadColumns:
+        """Return a function that emits the vectors of a panel's columns under `masks`.
 
         `panel` is the begin and the end of the columns, in a block from `block_begin` on, and `steps` the begin and the end of the steps to
         load. A mask is needed only for a side read in place: in a packed panel, whole vectors are loaded.
@@ -372,22 +409,27 @@ class Panels:
             for e, start in zip(self.side.values, starts, strict=True)
         ]
 
-        def load_vectors(k: Value, value_number: int) -> ValueVectors:
-            e, start = self.side.values[value_number], starts[value_number]
-            dtype = e.dtype.compute_dtype
-            if start is not None:
-                element = memory_type(dtype)
-                row = start.at(k * self.panel_size, element)
-                return [load(row.at(offset, element), dtype, columns.width) for offset in columns.offsets]
-            assert isinstance(e, Load)
-            element, step_offset = memory_type(e.dtype), self.emit_step_offset(e, k)
-            pointers = [pointer.at(step_offset, element) for pointer in pointer_lists[value_number]]
-            return [
-                load(pointer, e.dtype, columns.width) if mask is None else load_under_mask(pointer, e.dtype, columns.width, mask)
-                for pointer, mask in zip(pointers, masks, strict=True)
-            ]
+        def read_columns(k: Value) -> LoadColumnVectors:
+            rows = {n: self.pointer_to_steps(n, start, k, 0) for n, start in enumerate(starts) if start is not None}
 
-        return load_vectors
+            def load_vectors(step: int, value_number: int) -> ValueVectors:
+                e = self.side.values[value_number]
+                if value_number in rows:
+                    dtype = e.dtype.compute_dtype
+                    element = memory_type(dtype)
+                    row = rows[value_number].at(step * self.panel_size, element)
+                    return [load(row.at(offset, element), dtype, columns.width) for offset in columns.offsets]
+                assert isinstance(e, Load)
+                element, step_offset = memory_type(e.dtype), self.emit_step_offset(e, k + step if step else k)
+                pointers = [pointer.at(step_offset, element) for pointer in pointer_lists[value_number]]
+                return [
+                    load(pointer, e.dtype, columns.width) if mask is None else load_under_mask(pointer, e.dtype, columns.width, mask)
+                    for pointer, mask in zip(pointers, masks, strict=True)
+                ]
+
+            return load_vectors
+
+        return read_columns
 
     def pointer_to_packed(
         self, value_number: int, panel: tuple[Value, Value], columns: ColumnVectors, block_begin: Value, steps: tuple[Value, Value]

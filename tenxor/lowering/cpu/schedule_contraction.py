@@ -260,6 +260,7 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
         stretch,
         twin_pairs,
         outer[-1] if is_repeated and is_small and not any(packed) and touched_bytes > b.min_prefetch_batch_bytes and is_far else -1,
+        all(packed) and b.prefetches_panels == 1,
     )
     return nest._replace(
         axes=tuple([axis._replace(vector=a == p.column) for a, axis in enumerate(nest.axes)]),

@@ -109,6 +109,7 @@ def _show_contraction(axes: Axes, accumulators: Accumulators, s: Contraction, de
     rows, columns = (f"s{axes[side.axis].extent}" for side in (s.left, s.right))
     symmetry = f" from {row} on, and mirrored" if s.symmetric_pairs else ""
     ahead = f", the next {axis_name(s.prefetch_axis)} prefetched" if s.prefetch_axis >= 0 else ""
+    ahead += ", the next panel prefetched" if s.prefetches_panels else ""
     lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}{symmetry}, over {step}{ahead}:")
     for name, side in (("left", s.left), ("right", s.right)):
         mode = " packed" if side.is_packed else ""

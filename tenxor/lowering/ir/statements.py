@@ -154,7 +154,8 @@ class Contraction(NamedTuple):
     With `step_block` (a size parameter, or in a loop nest the size itself; -1 for none), this many indices of the outermost summed axis are
     processed for a whole block of results before the next, and packed for this pass only. `symmetric_pairs` pairs equal values of the left
     and the right side, by index. If both read the same memory, the results are symmetric, and those below the diagonal may be copied from
-    those above. `prefetch_axis` is an outer loop axis whose next elements are prefetched meanwhile (-1 for none).
+    those above. `prefetch_axis` is an outer loop axis whose next elements are prefetched meanwhile (-1 for none). With `prefetches_panels`,
+    which needs two packed sides, the next packed columns are prefetched meanwhile.
     """
 
     accumulator: int
@@ -168,6 +169,7 @@ class Contraction(NamedTuple):
     step_block: int = -1
     symmetric_pairs: tuple[tuple[int, int], ...] = ()
     prefetch_axis: int = -1
+    prefetches_panels: bool = False
 
     @property
     def has_single_block(self) -> bool:
