@@ -1,4 +1,7 @@
-"""Assignments to an element or to a part of a tensor, written into memory at once.
+"""Emitters for assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node
+(the immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python when the fast path is
+built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
+code to the function in `f`; a `Value` stands for a result at run time.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
@@ -23,11 +26,11 @@ from .template_cache import get_cache_table
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to assign to an element or a part of a tensor.
+    """Emit into `module` the functions to assign to an element or a part of a tensor. `method_entries.emit_module` calls this at build
+    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `set_item`, `assign_item`, `set_element`, `set_masked`, `write_part`, `store_number`, `are_equal_tuples`,
     `replace_elements` and `unshare_storage`.
-    `objects` is the table of the objects that the code refers to.
     """
     _emit_write_part(
         FunctionBuilder(module, objects, "write_part", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)])
@@ -48,10 +51,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_set_item(f: FunctionBuilder) -> None:
-    """Emit `set_item(x, key, value)`: write `x[key] = value` into memory now, not as a pending node.
+    """Emit `set_item(x, key, value)`, for the entries of `Tensor.__setitem__` and `fill_`: do `x[key] = value` in memory now, not as a
+    pending node.
 
-    Return None as a new reference, or null to decline. The function calls `assign_item` with its own arguments. If that declines without
-    an error, it calls `assign_item` again. Then NumPy arrays and integers in `key` are replaced by tensors and ints (`convert_key`), and
+    Return None as a new reference, or null to decline. The function calls `assign_item` with its own arguments. If that declines without an
+    error, it calls `assign_item` again. Then NumPy arrays and integers in `key` are replaced by tensors and ints (`convert_key`), and
     `value` by a tensor (`convert_value`). It declines if neither changes.
     """
     x, key, value = f.arguments
@@ -71,7 +75,7 @@ def _emit_set_item(f: FunctionBuilder) -> None:
 
 def _emit_assign_item(f: FunctionBuilder) -> None:
     """Emit `assign_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change. Return None as a new
-    reference, or null to decline.
+    reference, or null to decline. `set_item` calls it.
 
     `value` is a tensor or a number. The key is basic, a list, or one tensor: a mask or indices. Memory with further readers is not
     overwritten: small memory is copied first, and a whole tensor written under a mask gets new memory. Other writes to such memory are
@@ -134,8 +138,8 @@ def _unwrap_scalar(f: FunctionBuilder, x: Value, value: Value) -> Value:
 
 
 def _emit_set_element(f: FunctionBuilder) -> None:
-    """Emit `set_element(x, offset, value)`: write a number into the storage of the tensor `x`, `offset` elements from the start. Return
-    None as a new reference, or null to decline.
+    """Emit `set_element(x, offset, value)`: write the number `value` into the storage of the tensor `x`, at `offset`, an `i64`, in elements
+    from the start. Return None as a new reference, or null to decline.
 
     `value` is a number, or a tensor of one element with the dtype of `x`. Pending content of the storage is evaluated first. Small memory
     with other readers is copied first; externally shared memory is written in place in spite of other readers. Declined are known scalars
@@ -313,7 +317,7 @@ def _write_known_scalar(
 def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value:
     """Emit a test whether a write has nothing to write: the destination has no elements, and the value has the same shape and dtype.
 
-    `value_spec` is the spec of the value, and `spec` the spec of the destination.
+    `value_spec` is the spec of the value, and `spec` the spec of the destination. Return the result, an `i1`.
     """
     (shape, dtype), (target_shape, target_dtype) = [(f.get_slot(s, "Spec.shape"), f.get_slot(s, "Spec.dtype")) for s in (value_spec, spec)]
     is_empty = f.and_then(f.is_object(f.get_slot(spec, "Spec.size"), "0"), lambda: dtype.equals(target_dtype))
@@ -322,7 +326,7 @@ def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value
 
 def _compute_second_operand(f: FunctionBuilder, y: Value) -> None:
     """Emit the evaluation of the tensor `y`, the second operand of an in-place write: while pending, `y` may refer to memory that is
-    overwritten. A known scalar needs none. The emitted function returns null or 0 where `compute_storage` does.
+    overwritten. A known scalar is not evaluated. Return None. The emitted function returns null or 0 where `compute_storage` does.
     """
     storage = f.get_slot(y, "Tensor.storage")
     f.emit_if(f.is_instance(storage, "Storage"), lambda: compute_storage(f, storage))
@@ -436,16 +440,17 @@ def _new_scalar(f: FunctionBuilder, value: Value) -> Value:
 def _launch_in_place(f: FunctionBuilder, storage: Value, template: Value, source: Value, sources: Value, offsets: Value) -> None:
     """Emit the launch of a write over the memory of `storage`; small memory with other readers is copied first.
 
-    `template` is the template of the write (`WriteTemplate`), and `source` the node or scalar written. `sources` is the tuple with `source`
-    alone, and `offsets` the tuple of the offsets of the source and of the destination. The emitted function returns null or 0 without a
-    write if `require_own_memory` or the launch fails.
+    `template` is the recorded template of the write (`WriteTemplate`), and `source` the node or scalar written. `sources` is the tuple with
+    `source` alone, and `offsets` the tuple of the offsets of the source and of the destination. The emitted function returns null or 0
+    without a write if `require_own_memory` or the launch fails.
     """
     buffer = require_own_memory(f, storage, source, f.get_slot(f.get_slot(template, "ResultTemplate.spec"), "Spec.dtype"))
     f.require(f.call("launch", I1, [f.get_slot(template, "ResultTemplate.launch_record"), f.null(), sources, offsets, buffer]))
 
 
 def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype: Value) -> Value:
-    """Emit code after which the write is the only reader of the memory of `storage`. Return the buffer to write into, borrowed.
+    """Emit code after which only the storage `storage` and the write itself refer to the memory of `storage`. Return the `Buffer` to write
+    into, borrowed.
 
     `source` is the node read by the write, possibly the node of `storage`. If the memory has further readers, the storage gets a copy
     first, of up to `MAX_SMALL_BLOCK_BYTES` bytes. The emitted function returns null or 0 for larger memory with further readers. The same

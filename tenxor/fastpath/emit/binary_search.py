@@ -1,4 +1,8 @@
-"""Binary search in sorted arrays, and linear interpolation, as bytecode programs (`fastpath/direct_call_programs.py`) ask for them."""
+"""Emitters for binary search in sorted arrays, and for linear interpolation. A program is a list of 64-bit integers that describes such a
+call (`fastpath/direct_call_programs.py`). Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code
+function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a
+result at run time.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,8 @@ _HEIGHT_PARAMETERS = [("heights", POINTER), ("beside", I64), ("has_left", I64), 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation. `objects` gives the addresses of Python
-    objects.
+    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation. `method_entries.emit_module` calls this
+    at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
     dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,
@@ -80,6 +84,7 @@ def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
 
     `sorted` and `wanted` are the addresses of the two arrays, `sorted_stride` and `value_stride` their strides in bytes. `size` is at least
     1, and `to` is an array of int64. NaN sorts last. If `right` is not 0, a position is after equal elements, otherwise before them.
+    Programs call it, and Python by its address.
     """
     *arguments, right = f.arguments
     ordered, size, sorted_stride, _, _, value_stride, _ = arguments
@@ -239,7 +244,7 @@ def _emit_run_search(f: FunctionBuilder) -> None:
     result. Return true; false only for an unknown dtype number in the program.
 
     `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
-    offsets, and `results` the tuple with the tensor for the positions, an int64 tensor in memory.
+    offsets, and `results` the tuple with the tensor for the positions, an int64 tensor in memory. `run_program` calls it.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -253,7 +258,7 @@ def _emit_digitize(f: FunctionBuilder) -> None:
     """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions, as
     NumPy's `digitize`. Return true, or false, to decline, if the edges neither ascend nor descend or hold NaN.
 
-    The arguments are those of `run_search`. Descending edges are searched from the end.
+    The arguments are those of `run_search`. Descending edges are searched from the end. `run_program` calls it.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -335,7 +340,7 @@ def _emit_run_interpolation(f: FunctionBuilder) -> None:
     Return true, or false to decline.
 
     The arguments are those of `run_search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
-    values also give false: checking the order of the points would take too long.
+    values also give false: checking the order of the points would take too long. `run_program` calls it.
     """
     program, _, _, results = f.arguments
     has_left, left, has_right, right = (f.load_word(program, 8 * k) for k in range(1, 5))

@@ -1,4 +1,8 @@
-"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays."""
+"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays. A blank tensor has
+uninitialized memory. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the
+builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run
+time.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,8 @@ MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fie
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to create tensors: replayed creation calls, blank tensors, and tensors from lists and arrays.
-    `objects` is the table of the objects that the code refers to.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
 
     The functions emitted include `replay_creation`, `create_tensor`, `blank`, `python_from_list`, `python_from_array`, `fill_from_list` and
     `fill_from_buffer`.
@@ -54,7 +59,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _load_arguments(f: FunctionBuilder, count: int) -> list[Value]:
-    """Emit loads of the first `count` arguments of the function being emitted, an entry for Python. Return the objects, borrowed."""
+    """Emit loads of the first `count` arguments of the function being emitted, an entry for Python: its second argument is the address of
+    these arguments. Return the objects, borrowed.
+    """
     return [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(count)]
 
 
@@ -87,7 +94,7 @@ def _emit_keyword_creation(f: FunctionBuilder) -> None:
 
 def _emit_create_tensor(f: FunctionBuilder) -> None:
     """Emit `create_tensor(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function
-    `name`; null to decline.
+    `name`, such as "zeros"; null to decline.
 
     The template is taken from the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
     arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it has
@@ -179,7 +186,8 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
     decline.
 
     The dtype is float64 if one of the numbers is a float, else int64 or bool. A 0-d tensor with a known number, such as an element of
-    another tensor, is a number, too. Other contents are declined. The dictionary `table` caches recipe and spec by the sizes.
+    another tensor, is a number, too. Other contents are declined. The dictionary `table` caches recipe and spec by the sizes. The result is
+    a new reference.
     """
     numbers, table = f.arguments
     size = f.list_length(numbers)
@@ -206,9 +214,9 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
-    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a new tensor of a list of `count` numbers, or of `rows` such lists if
-    `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length. `table` is the cache
-    of `tensor_from_list`.
+    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a new tensor, a new reference, of a list of `count` numbers, or of
+    `rows` such lists if `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length.
+    `table` is the cache of `tensor_from_list`.
     """
     numbers, table, rows, count, kind = f.arguments
     key = f.box_integer((((rows << 31) | count) << 2) | kind)
@@ -242,7 +250,7 @@ def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
     """Emit `tensor_from_numpy(array, table)`: return a new tensor with a copy of the elements of a C-contiguous, writable array of at most
     `MAX_SMALL_BLOCK_BYTES` bytes. Return null for other arrays, and for a dtype without a counterpart.
 
-    The dictionary `table` caches recipe and spec by shape and dtype.
+    The dictionary `table` caches recipe and spec by shape and dtype. The result is a new reference.
     """
     values, table = f.arguments
     shape, dtype = (f.require_new(f.call("PyObject_GetAttr", POINTER, [values, f.load_object(f"'{name}'")])) for name in ("shape", "dtype"))
@@ -266,7 +274,7 @@ def _new_size_tuple(f: FunctionBuilder, *sizes: Value) -> Value:
 
 def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
     """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made for `dtype` and `shape` if
-    missing. Return the tensor, which is held (see `FunctionBuilder.hold_borrowed`).
+    missing. Return the tensor, which is held (see `FunctionBuilder.hold_owned`).
 
     The held reference to `key` is released. The emitted function returns null or 0 where `cache_blank` or `new_blank` gives null.
     """
@@ -312,8 +320,8 @@ def _emit_python_fill(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_rows(f: FunctionBuilder) -> None:
-    """Emit `fill_rows(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
-    true, or false for other contents; then some numbers may be written.
+    """Emit `fill_rows(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`,
+    contiguously. Return true, or false for other contents; then some numbers may be written.
 
     `rows` is 0 for a flat list. `kind`, a value of `LIST_KINDS`, is the kind of the numbers, as in `fill_row`.
     """

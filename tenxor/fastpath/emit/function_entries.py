@@ -1,5 +1,6 @@
-"""Emitters of the code called in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table, a replayed
-call, or a conversion.
+"""Emitters of the code that CPython calls in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table,
+a replayed call, or a conversion. Emitters run in Python when the fast path is built, with the builder `f`; a `Value` stands for a result at
+run time. The emitters in `_EMITTERS_BY_KIND` write the fast path of one kind of functions, a part of its entry.
 
 A call whose last argument is `out`, by name, is the call without it, and an assignment.
 """
@@ -21,7 +22,10 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`."""
+    """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
+    """
     out_parameters = [("function", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
     _emit_write_into_out(FunctionBuilder(module, objects, "write_into_out", out_parameters))
     _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "new_tensor_in_memory", [("value", POINTER)]))
@@ -31,12 +35,12 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None:
-    """Emit a vectorcall entry of public functions, called by CPython: return the result of the code of `fast_path`, or, where that is null,
-    of a call of the function in Python.
+    """Emit the entry of all public functions of one kind, called by CPython by the vectorcall protocol: return the result of the code of
+    `fast_path`, or, where that is null, of a call of the function in Python.
 
-    `fast_path` gets the operation or name of the function, the address of the arguments, the number of positional arguments, and the tuple
-    of keywords or null. A call that only adds `out=` goes to `write_into_out`. An error other than MemoryError is raised at once. An
-    uninitialized tensor among the arguments raises AttributeError instead of the call of Python.
+    `fast_path` is an emitter of `_EMITTERS_BY_KIND`. It gets the operation or name of the function, the address of the arguments, the
+    number of positional arguments, and the tuple of keywords or null. A call that only adds `out=` goes to `write_into_out`. An error other
+    than MemoryError is raised at once. An uninitialized tensor among the arguments raises AttributeError instead of the call of Python.
     """
     function, args, flags, names = f.arguments
     count = flags & _ARGUMENT_COUNT_MASK
@@ -101,11 +105,11 @@ def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
 
 
 def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the conversion of the only argument at `args` to a tensor. Return a new reference: to the argument itself if it is a tensor, or
-    to a new tensor; null for other values (`convert_value`).
+    """Emit the conversion of the only argument, at the address `args`, to a tensor. Return a new reference: to the argument itself if it is
+    a tensor, or to a new tensor; null for other values (`convert_value`).
 
     Null is also the result for keywords or another `count` than 1: then the function in Python is called. `count` and `names` are as in
-    `_apply_unary`. The operation is not used.
+    `_apply_unary`. The second argument is not used.
     """
 
     def call() -> Value:
@@ -127,11 +131,11 @@ def _call_if_positional(f: FunctionBuilder, expected_count: int, count: Value, n
 
 
 def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on one tensor. Return the result, or null to have the function in Python called.
+    """Emit the operation `op` on one tensor. Return the result, a new reference, or null to have the function in Python called.
 
-    `args` is the address of `count` positional arguments, then of the values for the keywords in the tuple `names` (null: no keywords).
-    At run time, null is the result for keywords or another `count` than 1, and also with an exception set. The result is pending, except
-    for `abs` and `negative` of a scalar, which give a known scalar.
+    `args` is the address of `count` positional arguments, then of the values for the keywords in the tuple `names` (null: no keywords). At
+    run time, null is the result for keywords or another `count` than 1, and also with an exception set. The result is mostly pending
+    (`apply_unary`); `abs` and `negative` of a scalar give a known scalar, a number in a storage.
     """
     return _call_if_positional(f, 1, count, names, lambda: f.call("apply_unary", POINTER, [args.load(POINTER), op]))
 
@@ -141,8 +145,8 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
     called.
 
     One operand must be a tensor. Null is the result for keywords or another `count` than 2, and also with an exception set. The result is
-    pending, except for an operation of `SCALAR_OPS` on two scalars, which gives a known scalar. `count` and `names` are as in
-    `_apply_unary`.
+    mostly pending (`apply_binary`); an operation of `SCALAR_OPS` on two scalars gives a known scalar, a number in a storage. `count` and
+    `names` are as in `_apply_unary`.
     """
 
     def call() -> Value:
@@ -155,8 +159,8 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
 
 
 def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the pending result, a new reference,
-    or null to have the function in Python called.
+    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the result, mostly pending, a new
+    reference, or null to have the function in Python called.
 
     Null is the result for keywords or another `count` than 3, and also with an exception set. `count` and `names` are as in `_apply_unary`.
     """

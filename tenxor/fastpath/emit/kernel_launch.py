@@ -1,4 +1,8 @@
-"""Emitters for launches of kernels by launch records (`fastpath/launch_records.py`)."""
+"""Emitters for launches of kernels by launch records: bytes objects of 64-bit integers with the address of the kernel, and a row of five
+words for each argument (`fastpath/launch_records.py`). Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
+machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
+stands for a result at run time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,8 @@ from .spec_table import load_operand_spec
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to launch a kernel by its launch record.
+    """Emit into `module` the functions to launch a kernel by its launch record. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `launch` and `count_elements`.
     """
@@ -35,7 +40,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_launch(f: FunctionBuilder) -> None:
     """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`, a bytes object. The result goes into
-    the buffer `out`.
+    the `Buffer` `out`. The launch of a node and writes in place call it.
 
     The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
     Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.

@@ -1,5 +1,6 @@
-"""Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the
-result.
+"""Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the result.
+Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
+describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`).
-    `objects` is the table of the objects that the code refers to.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
     """
     copy_parameters = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
@@ -28,7 +30,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_factor_qr(f: FunctionBuilder) -> None:
     """Emit `factor_qr(program, nodes, starts, results)`: run the QR decomposition that `program` describes
-    (`fastpath/direct_call_programs.py`). Return true, or false on a failure: after it, the tensors in `results` may hold anything.
+    (`fastpath/direct_call_programs.py`). `run_program` calls it. Return true, or false on a failure: after it, the tensors in `results` may
+    hold anything.
 
     `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets. The factors are
     written into the two tensors of the tuple `results`, in memory.

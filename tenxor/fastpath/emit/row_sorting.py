@@ -1,5 +1,7 @@
-"""Sorting of rows, by values or by positions, and selection of their extreme elements, as described by bytecode programs
-(`fastpath/direct_call_programs.py`).
+"""Emitters for the sorting of rows, by values or by positions, and for the selection of their extreme elements. A program, 64-bit integers
+(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it. Emitters run in Python when the fast path is built.
+Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to
+the function in `f`; a `Value` stands for a result at run time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ LLVM_TYPE_BY_DTYPE = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to sort rows and select extreme elements.
+    """Emit into `module` the functions to sort rows and select extreme elements. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `sort_rows`, `argsort_rows`, `lexsort`, `topk_rows` and `has_irregular_TYPE`.
     """
@@ -136,7 +139,7 @@ def _emit_lexsort(f: FunctionBuilder) -> None:
 
 
 def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements to the address `to`. Return None. `box` is the address of the copy descriptor
+    """Emit the copy of an operand's elements, contiguously, to the address `to`. Return None. `box` is the address of the copy descriptor
     (`fastpath/strided_copy.py`), and `nodes` and `starts` are the operands' nodes and byte offsets.
     """
     f.call(

@@ -1,5 +1,7 @@
-"""Tape nodes that lead to given nodes, and the signature of a tape segment, as in `autodiff/reverse.py` and
-`autodiff/segment_signature.py`.
+"""Emitters for derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment (consecutive
+tape nodes), as in `autodiff/reverse.py` and `autodiff/segment_signature.py`. Emitters run in Python when the fast path is built. Each
+`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the
+function in `f`; a `Value` stands for a result at run time.
 
 Both are walks in the tables of `graph_walk.py`. So no Python code runs until their results are put together.
 """
@@ -26,8 +28,9 @@ NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment. `objects` is the table of the
-    objects that the code refers to.
+    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment. `method_entries.emit_module` calls
+    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
+    code.
 
     The functions emitted are `get_tape_node`, `collect_tape` and `build_segment_key`, and for Python `python_collect_tape` and
     `python_segment_key`, which return None for null.
@@ -43,7 +46,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_get_tape_node(f: FunctionBuilder) -> None:
-    """Emit `get_tape_node(residual)`: return the content of the slot `tape_node` of a node, borrowed: a tape node, a mark or None.
+    """Emit `get_tape_node(residual)`: return the content of the slot `tape_node` of the node `residual`, borrowed: a tape node, a mark or
+    None.
 
     Another object, such as a tape node, is returned unchanged.
     """
@@ -56,10 +60,10 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
     """Emit `collect_tape(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first_serial`
     on.
 
-    `args` is an array of this list and the Python integer `first_serial`. The result is a new tuple of three items: the list of tape nodes;
-    a dictionary from a tape node to its node, for tape nodes that read the node's value; and a bool, whether the walk met older tape nodes.
-    The function returns null, to leave the work to Python, if a tape node was freed by an earlier backward pass, and for more than
-    `MAX_WALKED_NODES` tape nodes.
+    `args` is the address of two pointers: this list and the Python integer `first_serial`. Python calls the function as
+    `python_collect_tape`. The result is a new tuple of three items: the list of tape nodes; a dictionary from a tape node to its node, for
+    tape nodes that read the node's value; and a bool, whether the walk met older tape nodes. The function returns null, to leave the work
+    to Python, if a tape node was freed by an earlier backward pass, and for more than `MAX_WALKED_NODES` tape nodes.
     """
     (args,) = f.arguments
     roots, first_serial = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -100,10 +104,10 @@ def _emit_build_segment_key(f: FunctionBuilder) -> None:
     """Emit `build_segment_key(args)`: return a new tuple: the signature of a tape segment as bytes, a list of the new inputs of the
     segment, and a list of the outer tape nodes.
 
-    The array `args` has five items: the list of the segment; the set of the tape nodes that matter for the derivative; the set of the tape
-    nodes asked about; a dictionary from a tape node to the node with a value read by the derivative; and the list of inputs so far. Outer
-    tape nodes are outside of the segment, but read by it. The function returns null if a tape node of the segment is traced, or if the
-    segment is too large.
+    Python calls the function as `python_segment_key`. `args` is the address of five pointers: the list of the segment; the set of the tape
+    nodes that matter for the derivative; the set of the tape nodes asked about; a dictionary from a tape node to the node with a value read
+    by the derivative; and the list of inputs so far. Outer tape nodes are outside of the segment, but read by it. The function returns null
+    if a tape node of the segment is traced, or if the segment is too large.
     """
     (args,) = f.arguments
     segment, depends, requested, nodes, old_inputs = (args.at(k, POINTER).load(POINTER) for k in range(5))

@@ -1,4 +1,7 @@
-"""Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments.
+"""Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments. A spec is the interned
+shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs. Emitters
+run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
+describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
 two dictionaries for each spec would take more memory than everything else.
@@ -18,14 +21,17 @@ PY_EQ = 2  # Py_EQ
 
 
 class CacheTable(NamedTuple):
-    """A cache table of a spec: the spec, and the byte offset of its slot. The slot is null until the table is first filled."""
+    """A cache table of a spec, at run time: the spec, and the byte offset, an `i64`, of a slot in the spec. The slot refers to the table, a
+    dictionary. The slot is null until the table is first filled.
+    """
 
     spec: Value
     slot: Value
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to look up and cache result templates.
+    """Emit into `module` the functions to look up and cache result templates. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `find_cached`, `cache_template`, `write_inline_cache`, `get_table` and `is_same_key`.
     """
@@ -70,7 +76,8 @@ def _emit_find_cached(f: FunctionBuilder) -> None:
     """Emit `find_cached(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
 
     `slot` is the byte offset of the table in `spec`, `operation` an operation or a method's name, and `other_key` the key of the further
-    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable.
+    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable. Other emitters call it
+    by `find_cached_template`.
     """
     spec, slot, operation, other_key = f.arguments
     may_be_near = _can_use_inline_cache(f, slot)
@@ -117,8 +124,8 @@ def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
 
 
 def _emit_get_table(f: FunctionBuilder) -> None:
-    """Emit `get_table(spec, slot)`: return the dictionary at byte `slot` of a spec, created if necessary, as a new reference; null if
-    memory runs out.
+    """Emit `get_table(spec, slot)`: return the cache table (a dictionary) in the slot at byte `slot` of a spec, created if necessary, as a
+    new reference; null if memory runs out.
     """
     slot_address = _get_slot_address(f, CacheTable(*f.arguments))
     f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
@@ -172,7 +179,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
 
 
 def _has_free_entry(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a test whether the inline cache of a spec has a free entry. Return the result, an `i1`."""
+    """Emit a test whether the inline cache of a spec has a free entry. Return the result, an `i1`. `spec` is the spec."""
     return _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0]) | _is_entry_free(f, spec, INLINE_CACHE_SLOTS[1])
 
 
