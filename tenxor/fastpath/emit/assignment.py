@@ -1,7 +1,8 @@
 """Emitters for assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node
 (the immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python when the fast path is
 built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time.
+code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback
+in Python does the work.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
@@ -184,8 +185,8 @@ def _set_by_tensor(f: FunctionBuilder, x: Value, key: Value, value: Value) -> Va
 
 
 def _emit_are_equal_tuples(f: FunctionBuilder) -> None:
-    """Emit `are_equal_tuples(left, right)`: return whether two tuples of integers that fit into 64 bits, such as shapes or strides, are
-    equal.
+    """Emit `are_equal_tuples(left, right)`: return whether two Python tuples of integers that fit into 64 bits, such as shapes or strides,
+    are equal.
     """
     left, right = f.arguments
     f.return_if(left.equals(right), lambda: f.constant(I1, True))
@@ -349,7 +350,7 @@ def compute_storage(f: FunctionBuilder, storage: Value) -> None:
 
 def _emit_write_part(f: FunctionBuilder) -> None:
     """Emit `write_part(storage, spec, offset, value)`: write `value`, a tensor or a number, over a part of a storage. Return None as a new
-    reference, or null to decline.
+    reference, or null to decline. `assign_item` and `replace_elements` call it.
 
     The part is the view with the spec `spec` that begins at element `offset`. If `value` is this view itself, or has no elements, nothing
     is written. Small memory with other readers is copied first; larger memory with other readers is declined. The old content is evaluated
@@ -375,7 +376,7 @@ def _emit_write_part(f: FunctionBuilder) -> None:
     shares_storage = f.and_then(is_tensor, lambda: f.get_slot(value, "Tensor.storage").equals(storage))
 
     def is_already_written() -> Value:
-        """Test whether the value is the part itself: then `x[key] += y` has already written to it."""
+        """Emit a test whether the value is the part itself: then `x[key] += y` has already written the part."""
         is_same_view = f.and_then(f.get_slot(value, "Tensor.spec").equals(spec), lambda: f.unbox_integer(start).equals(offset))
         return f.and_then(is_same_view, lambda: f.call("is_injective", I1, [spec]))
 
@@ -438,7 +439,7 @@ def _new_scalar(f: FunctionBuilder, value: Value) -> Value:
 
 
 def _launch_in_place(f: FunctionBuilder, storage: Value, template: Value, source: Value, sources: Value, offsets: Value) -> None:
-    """Emit the launch of a write over the memory of `storage`; small memory with other readers is copied first.
+    """Emit the launch of a write over the memory of `storage`; small memory with other readers is copied first. Return None.
 
     `template` is the recorded template of the write (`WriteTemplate`), and `source` the node or scalar written. `sources` is the tuple with
     `source` alone, and `offsets` the tuple of the offsets of the source and of the destination. The emitted function returns null or 0
@@ -470,7 +471,8 @@ def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype:
 
 
 def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
-    """Emit a test whether nothing but the storage, and the write with the source node `source`, refers to the content of `storage`.
+    """Emit a test whether nothing but the storage, and the write with the source node `source`, refers to the content of `storage`. Return
+    the result, an `i1`.
 
     The emitted function returns null or 0 for a pending node.
     """
@@ -483,7 +485,7 @@ def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
 
 def _emit_unshare_storage(f: FunctionBuilder) -> None:
     """Emit `unshare_storage(storage)`: give a storage a new node with a copy of its elements, so that nothing else reads its memory. Return
-    true, or false to decline.
+    true, or false to decline. Writes call it before they overwrite memory with other readers.
 
     The content must be in memory, of up to `MAX_SMALL_BLOCK_BYTES` bytes, neither on the tape nor externally shared. False is also the
     result if another thread holds the lock, or memory runs out.

@@ -1,7 +1,8 @@
 """Emitters for basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
 (`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python when the fast path is built. Each
 `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the
-function in `f`; a `Value` stands for a result at run time.
+function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python
+does the work.
 """
 
 from __future__ import annotations

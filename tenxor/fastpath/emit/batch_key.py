@@ -1,7 +1,8 @@
-"""Emitter for the batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder
+"""Emitters for the batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder
 is a node without a value, in place of an argument; a traced node is one that depends on it. Emitters run in Python when the fast path is
 built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time.
+code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback
+in Python does the work.
 
 Under this key `autodiff/batching.py` records the nodes of a batch, and `autodiff/scan_loop.py` compiled iterations.
 

@@ -1,6 +1,7 @@
 """Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result
 template (`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. Each `_emit_...(f)` runs when the fast path is
-built and writes one machine-code function, which its docstring describes. Other emitters add code to the function in the builder `f`."""
+built and writes one machine-code function, which its docstring describes. Other emitters add code to the function in the builder `f`. A
+function that declines returns null, false or 0, and the fallback in Python does the work."""
 
 from __future__ import annotations
 
@@ -121,8 +122,8 @@ def spread_arguments(
 
 
 def _emit_build_key(f: FunctionBuilder) -> None:
-    """Emit `build_key(x)`: return the key of an argument in cache tables, as `recorder.build_key` does, a new reference; null for types
-    without a key.
+    """Emit `build_key(x)`: return the key of the argument `x` in cache tables, as `recorder.build_key` does, a new reference; null for
+    types without a key.
 
     The key of a tensor is its spec, of a float its 8 bytes, of a bool one of two markers, and of a `NamedDefault` its class. None, a
     string, a type, a dtype, an integer, and a tuple of integers are their own keys."""
@@ -145,8 +146,8 @@ def _emit_build_key(f: FunctionBuilder) -> None:
 
 
 def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
-    """Emit `is_integer_tuple(x, depth)`: return whether a tuple holds only integers and tuples of them, nested less than `MAX_TUPLE_DEPTH`
-    deep. `depth` is the number of tuples around `x`."""
+    """Emit `is_integer_tuple(x, depth)`: return whether the tuple `x` holds only integers and tuples of integers, nested less than
+    `MAX_TUPLE_DEPTH` deep. `depth` is the number of tuples around `x`."""
     x, depth = f.arguments
     f.require(depth < MAX_TUPLE_DEPTH)
 

@@ -1,7 +1,8 @@
 """Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded
 template has copy descriptors, integers that describe each region (`fastpath/strided_copy.py`). Emitters run in Python when the fast path is
 built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time.
+code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback
+in Python does the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Emitters for the concatenation of many tensors: contiguous data in memory and known scalars (Python numbers in a storage) are copied in
-one call from Python (`tensor/join_by_fastpath.py`). Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
-stands for a result at run time.
+"""Emitters for the concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
+(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python when the fast path is built. Each
+`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the
+function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python
+does the work.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
 
 
 def _emit_is_copyable(f: FunctionBuilder) -> None:
-    """Emit `is_copyable(storage)`: return whether the content of a storage is in memory or a known scalar, and no tape has to record the
-    copy. It is false also for a storage of another class.
+    """Emit `is_copyable(storage)`: return whether the content of the storage `storage` is in memory or a known scalar, and no tape has to
+    record the copy. It is false also for a storage of another class.
     """
     (storage,) = f.arguments
     f.return_if(is_known_scalar(f, storage), lambda: f.constant(I1, True))

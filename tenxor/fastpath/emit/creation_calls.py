@@ -1,7 +1,7 @@
 """Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays. A blank tensor has
 uninitialized memory. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the
 builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run
-time.
+time. A function that declines returns null, false or 0, and the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_keyword_creation(f: FunctionBuilder) -> None:
-    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `create_tensor` for a call with keywords,
-    which may be null.
+    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `create_tensor` for a call with keywords: a
+    new tensor, or null to decline.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
     """

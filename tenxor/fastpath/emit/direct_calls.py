@@ -1,7 +1,7 @@
 """Emitters for direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode
 first (`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python when the fast path is built. Each `_emit_...(f)`
 writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in
-`f`; a `Value` stands for a result at run time.
+`f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand_index: Value, byte_offset: Value) -> Value:
-    """Emit an address in operand `operand_index`, a tensor in memory or a number, `byte_offset` bytes behind its beginning. Return the
-    address.
+    """Emit the address `byte_offset` bytes behind the beginning of operand `operand_index`, a tensor in memory or a number. Both numbers
+    are `i64`. Return the address.
 
     `nodes` is the tuple of the operands' nodes, with None for a number. `starts` is the array of their byte offsets, with the address of a
     number in place of its offset.

@@ -105,7 +105,7 @@ class FunctionBuilder(Builder):
         return self.call("PyList_Size", I64, [items])
 
     def list_item(self, items: Value, k: Value) -> Value:
-        """Emit a call for item `k` of a list. Return the item, a borrowed reference."""
+        """Emit a call for item `k` of a list. Return the item, a borrowed reference; null, with an IndexError set, if the list is shorter."""
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append_to_list(self, items: Value, item: Value) -> None:

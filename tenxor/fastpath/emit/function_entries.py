@@ -36,7 +36,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None:
     """Emit the entry of all public functions of one kind, called by CPython by the vectorcall protocol: return the result of the code of
-    `fast_path`, or, where that is null, of a call of the function in Python.
+    `fast_path`, a new reference. Where that is null, return the result of a call of the function in Python.
 
     `fast_path` is an emitter of `_EMITTERS_BY_KIND`. It gets the operation or name of the function, the address of the arguments, the
     number of positional arguments, and the tuple of keywords or null. A call that only adds `out=` goes to `write_into_out`. An error other
@@ -57,7 +57,7 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
 
 def _emit_write_into_out(f: FunctionBuilder) -> None:
     """Emit `write_into_out(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
-    result over this argument, and return `out` as a new reference.
+    result over this argument, and return `out` as a new reference. Entries call it where the fast path gave null.
 
     Return null, before anything is written, unless the last keyword is `out`, `out` is a tensor, and the result is a tensor of its dtype
     and shape. Null is also the result of an error. `args` is the address of `count` positional arguments and of values for the keywords in
@@ -89,8 +89,8 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
 
 
 def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
-    """Emit `new_tensor_in_memory(value)`: return the new tensor of `convert_value(value)`, with a node in memory in place of a known
-    scalar. Return null if `convert_value` does.
+    """Emit `new_tensor_in_memory(value)`: convert a NumPy array, a list or a number to a new tensor by `convert_value`. A node in memory
+    takes the place of a known scalar. Return the tensor, a new reference. Return null if `convert_value` does.
     """
     (value,) = f.arguments
     tensor = f.require_new(f.call("convert_value", POINTER, [value]))
@@ -108,8 +108,8 @@ def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Val
     """Emit the conversion of the only argument, at the address `args`, to a tensor. Return a new reference: to the argument itself if it is
     a tensor, or to a new tensor; null for other values (`convert_value`).
 
-    Null is also the result for keywords or another `count` than 1: then the function in Python is called. `count` and `names` are as in
-    `_apply_unary`. The second argument is not used.
+    Null is also the result for keywords or another `count` than 1: then the function in Python is called. `count` is the number of
+    positional arguments, and `names` the tuple of keywords, or null. The second argument is not used.
     """
 
     def call() -> Value:
@@ -145,8 +145,8 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
     called.
 
     One operand must be a tensor. Null is the result for keywords or another `count` than 2, and also with an exception set. The result is
-    mostly pending (`apply_binary`); an operation of `SCALAR_OPS` on two scalars gives a known scalar, a number in a storage. `count` and
-    `names` are as in `_apply_unary`.
+    mostly pending (`apply_binary`); an operation of `SCALAR_OPS` on two scalars gives a known scalar, a number in a storage. `count` is the
+    number of positional arguments, and `names` the tuple of keywords, or null.
     """
 
     def call() -> Value:
@@ -162,7 +162,8 @@ def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, nam
     """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the result, mostly pending, a new
     reference, or null to have the function in Python called.
 
-    Null is the result for keywords or another `count` than 3, and also with an exception set. `count` and `names` are as in `_apply_unary`.
+    Null is the result for keywords or another `count` than 3, and also with an exception set. `count` is the number of positional
+    arguments, and `names` the tuple of keywords, or null.
     """
     return _call_if_positional(
         f, 3, count, names, lambda: f.call("apply_operation", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.i64(2)])

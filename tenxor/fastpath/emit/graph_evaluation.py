@@ -1,7 +1,7 @@
 """Emitters for pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`frame`) of
 integers, is found by the key of the graph. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code
 function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a
-result at run time.
+result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
 
 The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until the
 graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.

@@ -1,6 +1,7 @@
 """In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part. Emitters run in Python when
 the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function.
-Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
+Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or
+0, and the fallback in Python does the work.
 
 Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
 pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
@@ -75,7 +76,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
 def _emit_find_update_recipe(f: FunctionBuilder) -> None:
     """Emit `find_update_recipe(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new
-    reference.
+    reference. `update_part` calls it.
 
     The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code
     (`update_recipes.record_update`) stores it. The function returns null if the update is impossible, or if `result` does not read the
@@ -108,7 +109,8 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
-    """Emit `find_usual_recipe(x, storage, result)`: return the recipe that writes `result` over the part `x` of `storage`.
+    """Emit `find_usual_recipe(x, storage, result)`: return the recipe that writes `result` over the part `x` of `storage`, for
+    `find_update_recipe`.
 
     The recipe is a new reference, cached or made (`find_recipe`). The function returns null unless all of this holds:
 

@@ -1,7 +1,7 @@
-"""Emitters for launches of kernels by launch records: bytes objects of 64-bit integers with the address of the kernel, and a row of five
-words for each argument (`fastpath/launch_records.py`). Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
-stands for a result at run time.
+"""Emitters for launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the
+address of the kernel, further words, and a row of five words for each argument. Emitters run in Python when the fast path is built. Each
+`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the
+function in `f`; a `Value` stands for a result at run time.
 """
 
 from __future__ import annotations

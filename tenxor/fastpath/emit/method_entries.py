@@ -68,15 +68,16 @@ _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
 
 
 def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a unary operation; `op` is the operation's name. The emitter returns the result as
-    `_find_emitter` says.
+    """Return the emitter of the fast path of a unary operation; `op` is the operation's name. The emitter takes the builder of the method's
+    entry, and returns the result at run time: a new reference, or null for the fallback.
     """
     return lambda f: f.call("apply_unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
 
 
 def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a binary operator; `op` is the operation's name. If `comes_last`, the tensor is the second
-    operand, as in `__radd__`. The emitter returns the result as `_find_emitter` says.
+    operand, as in `__radd__`. The emitter takes the builder of the method's entry, and returns the result at run time: a new reference, or
+    null for the fallback.
     """
     return lambda f: _apply_binary(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
@@ -95,9 +96,9 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`; `op` is the operation's name. The emitter
-    returns the result as `_find_emitter` says.
+    takes the builder of the method's entry, and returns the result at run time: a new reference, or null for the fallback.
 
-    Its result is null, for the fallback, without exactly one positional argument, or with keywords.
+    The result is null without exactly one positional argument, or with keywords.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -175,14 +176,16 @@ def _emit_power(f: FunctionBuilder) -> Value:
 
 def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of the method `name`, "copy" or "clone": a new tensor with the same immutable node
-    (`share_copy`), or else the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
+    (`share_copy`), or else the replay of a recorded call. The emitter takes the builder of the method's entry, and returns the result at
+    run time: a new reference, or null for the fallback.
     """
     return lambda f: _share_copy_or(f, lambda: [_make_replay(name, CallingConvention.NO_ARGUMENTS)(f)])[0]
 
 
 def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of the method `name`, "astype" or "to": for the tensor's own dtype, also given as a type, a new
-    tensor with the same node, otherwise the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
+    tensor with the same node, otherwise the replay of a recorded call. The emitter takes the builder of the method's entry, and returns the
+    result at run time: a new reference, or null for the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -215,8 +218,8 @@ def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -
 def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of an attribute of a tensor, computed by `find` from the slot `name`.
 
-    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the emitter's result is
-    null, which leaves the attribute to the fallback.
+    `find` is an emitter: it takes the builder and the content of the slot, and returns a new reference, the attribute. While the slot is
+    unset, the emitter's result is null, which leaves the attribute to the fallback.
     """
 
     def emit_read(f: FunctionBuilder) -> Value:
@@ -230,7 +233,8 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function named
     `function`.
 
-    The emitter returns the result of the call. It is null, for the fallback, with another number of arguments.
+    The emitter takes the builder of the method's entry, and returns the result of the call, a new reference. The result is null, for the
+    fallback, with another number of arguments.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:

@@ -1,7 +1,8 @@
 """Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch
 record (bytes) tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a
 fused kernel. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`;
-the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
+the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
+that declines returns null, false or 0, and the fallback in Python does the work.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
 where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.
@@ -492,8 +493,8 @@ def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Valu
 
 
 def is_lock_free(f: FunctionBuilder) -> Value:
-    """Emit a test that no other thread holds the lock of the runtime. Return the result, an `i1`. No thread can take the lock while the
-    emitted code runs, under the GIL.
+    """Emit a test that no other thread holds the lock of the runtime (`realize.compute_lock`), which a thread holds while it computes.
+    Return the result, an `i1`. No thread can take the lock while the emitted code runs, under the GIL.
     """
     owner = f.load_word(f.load_object("lock"), f.objects.get_slot_offset("RLock.owner"))
     return f.or_else(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))

@@ -1,7 +1,7 @@
 """Recording of operations: each gives a tensor with a new storage, which holds a new pending node. A known scalar is a 0-d tensor whose
 storage (`ScalarStorage`) holds a Python number instead. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
 machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
-stands for a result at run time.
+stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
 
 
 def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node. Return the result, an `i1`: false for a `ScalarStorage` with a known scalar."""
+    """Emit a test whether the storage `storage` holds a node. Return the result, an `i1`: false for a `ScalarStorage` with a known scalar."""
     return f.or_else(has_plain_node(f, storage), lambda: f.is_instance(storage, "LeafStorage"))
 
 
 def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage that is no leaf of derivatives (`LeafStorage`) holds a node. Return the result, an `i1`."""
+    """Emit a test whether the storage `storage` holds a node, and is no leaf of derivatives (`LeafStorage`). Return the result, an `i1`."""
 
     def was_a_number() -> Value:
         """Emit a test for a `ScalarStorage` whose scalar was already replaced by a node."""
@@ -306,7 +306,7 @@ def _return_if_known_scalars(
 
 def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
     """Emit code to compute the spec and the offset of each tensor among `operands`. Return None. Python code may run, so borrowed
-    references are invalid afterwards. If it raises, the emitted function returns null or 0.
+    references are invalid afterwards. If the Python code raises an error, the emitted function returns null or 0.
     """
     for x in operands:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
@@ -342,7 +342,7 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
     """Emit `apply_operation(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
 
     `operands` is the address of `count` tensors, numbers or values for `convert_value`. The result is a new reference, mostly pending
-    (`new_user_tensor`); null to leave the call to the fallback.
+    (`new_user_tensor`); null to leave the call to the fallback. Entries of methods and functions call it, and `set_masked`.
     """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))

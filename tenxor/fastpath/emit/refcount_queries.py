@@ -79,7 +79,7 @@ def _emit_find_owned(f: FunctionBuilder) -> None:
 
 
 def _return_filtered(f: FunctionBuilder, count: Value, look: Callable[[Value, Callable[[Value], None]], None]) -> None:
-    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`. The code of the emitted
+    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k = 0 to `count` - 1. The code of the emitted
     function ends here; it returns null if memory runs out.
 
     `look` and `keep` emit code; `keep(x)` appends `x` to the list.

@@ -2,7 +2,8 @@
 (`row_writes.py`). A copy descriptor, integers in a bytes object (`frame`), has the layouts of key and rows
 (`fastpath/copy_descriptors.py`); row offsets are the bytes from the first row to each selected row. Emitters run in Python when the fast
 path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other
-emitters add code to the function in `f`; a `Value` stands for a result at run time.
+emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and
+the fallback in Python does the work.
 
 For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
 counted first, and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
@@ -137,8 +138,8 @@ def _emit_convert_index_list(f: FunctionBuilder) -> None:
 
 
 def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, step: Value, row_offsets: Value) -> None:
-    """Emit code that writes the byte offset of row `index` to `row_offsets[k]`, for `size` rows that are `step` bytes apart. All arguments
-    are `i64`, and `row_offsets` is an address.
+    """Emit code that writes the byte offset of row `index` to `row_offsets[k]`, for `size` rows that are `step` bytes apart. `index`, `k`,
+    `size` and `step` are `i64`; `row_offsets` is an address.
 
     Negative indices count from the end. The emitted function returns null or 0 for an index out of range.
     """

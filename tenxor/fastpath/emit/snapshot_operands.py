@@ -1,6 +1,7 @@
 """Emitters for copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands. Emitters
 run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
-describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
+describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines
+returns null, false or 0, and the fallback in Python does the work.
 
 A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.
@@ -80,8 +81,9 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
     """Emit `build_copy_recipe(spec, dtype, size)`: return a new pair: the recipe that makes a contiguous copy of a view, and the spec
     through which a node reads the copy in place of the view.
 
-    `spec` is the view, read as `dtype`. The copy leaves out broadcast repeats. The function returns null for view chains, offset tables and
-    more than `MAX_AXES` axes, and unless the copy has at most 1 / `MIN_COPY_RATIO` of `size` elements.
+    `spec` is the view, read as `dtype`. The copy leaves out broadcast repeats. `build_copying_variant` calls the function. The function
+    returns null for view chains, offset tables and more than `MAX_AXES` axes, and unless the copy has at most 1 / `MIN_COPY_RATIO` of
+    `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")

@@ -1,7 +1,7 @@
 """Emitters for the tape: the tape node (`TapeNode`, the record for derivatives) of a new node, as in `autodiff/tape.py`, and replayed
 derivative steps, as in `autodiff/replay.py`. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
 machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
-stands for a result at run time.
+stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
     true.
 
     The value is a new tape node with the serial number `number` of the node; or a mark, `TRACED` or `CONSTANT`, for a node that depends on
-    a traced argument; or None. The function returns false if `TapeNode.make_tape_node` in Python must do the work.
+    a traced argument; or None. The function returns false if Python (`node.attach_tape_node`) must do the work.
     """
     node, number = f.arguments
     recipe, sources, yes = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.sources"), f.constant(I1, True)
@@ -148,10 +148,11 @@ def is_tape_recorded(f: FunctionBuilder) -> Value:
 
 
 def build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
-    """Emit the tape mask in the key of a call, as `recorder._build_call_key` does. Return the mask, an `i64`: bit 0 is set if the tensor
-    `x` has a tape node or a mark, and bit k + 1 for argument k of the `argument_count` arguments at the address `args`. `TRACED_BIT` and
-    `RECORDED_BIT` are set if an argument depends on a traced argument. The mask is 0 if no tape is recorded and no argument is traced. The
-    emitted function returns null or 0 for `MAX_SOURCES` arguments or more.
+    """Emit the tape mask in the key of a call, as `recorder._build_call_key` does. Return the mask, an `i64`: bit 0 is set if the node of
+    the tensor `x` has a tape node or a mark of tracing. Bit k + 1 says the same of argument k of the `argument_count` arguments at the
+    address `args`. `TRACED_BIT` is set if an argument depends on the argument of a traced function, and `RECORDED_BIT` if a tape is
+    recorded then. The mask is 0 if no tape is recorded and no argument is traced. The emitted function returns null or 0 for `MAX_SOURCES`
+    arguments or more.
     """
     f.require(argument_count < MAX_SOURCES)
     tape_mask, traced_bit = f.local(I64, f.i64(0)), f.local(I64, f.i64(0))

@@ -179,7 +179,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
 
 
 def _has_free_entry(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a test whether the inline cache of a spec has a free entry. Return the result, an `i1`. `spec` is the spec."""
+    """Emit a test whether one of the two inline cache entries of the spec `spec` is free. Return the result, an `i1`."""
     return _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0]) | _is_entry_free(f, spec, INLINE_CACHE_SLOTS[1])
 
 
