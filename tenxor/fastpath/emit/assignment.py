@@ -1,8 +1,8 @@
 """Emitters for assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node
 (the immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback
-in Python does the work.
+built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
+add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
+fallback in Python does the work.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
@@ -76,7 +76,7 @@ def _emit_set_item(f: FunctionBuilder) -> None:
 
 def _emit_assign_item(f: FunctionBuilder) -> None:
     """Emit `assign_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change. Return None as a new
-    reference, or null to decline. `set_item` calls it.
+    reference, or null to decline. `set_item` calls the function.
 
     `value` is a tensor or a number. The key is basic, a list, or one tensor: a mask or indices. Memory with further readers is not
     overwritten: small memory is copied first, and a whole tensor written under a mask gets new memory. Other writes to such memory are
@@ -350,7 +350,7 @@ def compute_storage(f: FunctionBuilder, storage: Value) -> None:
 
 def _emit_write_part(f: FunctionBuilder) -> None:
     """Emit `write_part(storage, spec, offset, value)`: write `value`, a tensor or a number, over a part of a storage. Return None as a new
-    reference, or null to decline. `assign_item` and `replace_elements` call it.
+    reference, or null to decline. `assign_item` and `replace_elements` call the function.
 
     The part is the view with the spec `spec` that begins at element `offset`. If `value` is this view itself, or has no elements, nothing
     is written. Small memory with other readers is copied first; larger memory with other readers is declined. The old content is evaluated
@@ -485,7 +485,7 @@ def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
 
 def _emit_unshare_storage(f: FunctionBuilder) -> None:
     """Emit `unshare_storage(storage)`: give a storage a new node with a copy of its elements, so that nothing else reads its memory. Return
-    true, or false to decline. Writes call it before they overwrite memory with other readers.
+    true, or false to decline. Writes call the function before they overwrite memory with other readers.
 
     The content must be in memory, of up to `MAX_SMALL_BLOCK_BYTES` bytes, neither on the tape nor externally shared. False is also the
     result if another thread holds the lock, or memory runs out.

@@ -1,8 +1,8 @@
 """Emitters for basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
 (`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python when the fast path is built. Each
-`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the
-function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python
-does the work.
+`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to
+the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in
+Python does the work.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
 
 
 def _emit_get_item(f: FunctionBuilder) -> None:
-    """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline. The entry of `Tensor.__getitem__` calls it.
+    """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline. The entry of `Tensor.__getitem__` calls the function.
 
     The function calls `select_item`. If that gives null without an error, it calls `select_item` again, with NumPy arrays and integers in
     `key` replaced by tensors and ints (`convert_key`).
@@ -290,7 +290,7 @@ def _emit_get_item(f: FunctionBuilder) -> None:
 
 
 def _emit_select_item(f: FunctionBuilder) -> None:
-    """Emit `select_item(x, key)`: return `x[key]` as a new reference; null to decline. `get_item` calls it.
+    """Emit `select_item(x, key)`: return `x[key]` as a new reference; null to decline. `get_item` calls the function.
 
     The result is a view for a basic key that selects no element. It is a new tensor for an element, and for a list, a mask or index
     tensors. NumPy arrays and integers in `key` are declined.
@@ -378,7 +378,7 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
 
 def _emit_item_at(f: FunctionBuilder) -> None:
     """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number and a new reference; null to decline. The
-    entry of `Tensor.item` calls it.
+    entry of `Tensor.item` calls the function.
 
     A pending tensor is evaluated as a whole first, if it is small (`require_small`). Declined are keys that select no single element, known
     scalars, and larger pending tensors.

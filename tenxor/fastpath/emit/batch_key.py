@@ -1,8 +1,8 @@
 """Emitters for the batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder
 is a node without a value, in place of an argument; a traced node is one that depends on it. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback
-in Python does the work.
+built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
+add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
+fallback in Python does the work.
 
 Under this key `autodiff/batching.py` records the nodes of a batch, and `autodiff/scan_loop.py` compiled iterations.
 
@@ -155,7 +155,7 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `build_batch_key(args)`: return the key of traced nodes, a new bytes object; null to decline. Python calls it as
+    """Emit `build_batch_key(args)`: return the key of traced nodes, a new bytes object; null to decline. Python calls the function as
     `python_batch_key`. The key tells how the roots depend on the placeholders.
 
     `args` is the address of three lists, `roots`, `placeholders` and `inputs`, and of True or False, `has_marks` of `append_to_batch_key`.

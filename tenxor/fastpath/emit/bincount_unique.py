@@ -1,7 +1,7 @@
 """Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
 (`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements. Emitters run in Python when the fast
-path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other
-emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and
+path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further
+emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then
 the fallback in Python does the work.
 """
 
@@ -59,7 +59,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_replay_counted(f: FunctionBuilder) -> None:
     """Emit `replay_counted(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as
-    a new reference; null to decline. `replay_method` calls it.
+    a new reference; null to decline. `replay_method` calls the function.
 
     `template` is the recorded template (`DirectCallTemplate`). `args` is the address of the `argument_count` arguments after `x`; `tensors`
     counts the tensors with `x`.
@@ -223,8 +223,8 @@ def _emit_bincount(f: FunctionBuilder) -> None:
     weights.
 
     `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
-    offsets, and `tables` the tuple of a mapping from sizes to templates of the result. `replay_counted` calls it. Return null, to decline,
-    for negative integers, for a result of more than `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
+    offsets, and `tables` the tuple of a mapping from sizes to templates of the result. `replay_counted` calls the function. Return null, to
+    decline, for negative integers, for a result of more than `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
     """
     program, _, _, tables = f.arguments
     number, min_size, has_weights = (f.load_word(program, 8 * k) for k in range(1, 4))
@@ -279,7 +279,7 @@ def _compare_with_previous(start: Value, kind: Type, k: Value, lanes: int) -> tu
 
 def _emit_count_distinct(f: FunctionBuilder, kind: Type) -> None:
     """Emit `distinct_<type>(start, count)`: return the number of distinct values among `count` >= 1 sorted elements of LLVM type `kind` at
-    the address `start`. Python code also calls it by its address.
+    the address `start`. Python code also calls the function by address.
     """
     start, count = f.arguments
     vector_steps = (count - 1) >> COMPARED_LANES.bit_length() - 1
@@ -303,7 +303,7 @@ def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
     """Emit `put_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements at the address `start`, in order,
     at the address `to`; return their number.
 
-    `kind` is the LLVM type of the elements. Python code also calls it by its address.
+    `kind` is the LLVM type of the elements. Python code also calls the function by address.
     """
     start, count, to = f.arguments
     vector_steps = (count - 1) >> COMPARED_LANES.bit_length() - 1
@@ -397,9 +397,9 @@ def _emit_unique(f: FunctionBuilder) -> None:
     """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors; null, to decline, if an element is NaN or a negative
     zero, if sorting fails, or if memory runs out.
 
-    `replay_counted` calls it. The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in this
-    order. The arguments are those of `bincount`; item k of `tables` maps sizes to templates of tensor k. A C function of NumPy sorts a copy
-    of the elements, or a permutation of it if positions are wanted.
+    `replay_counted` calls the function. The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in
+    this order. The arguments are those of `bincount`; item k of `tables` maps sizes to templates of tensor k. A C function of NumPy sorts a
+    copy of the elements, or a permutation of it if positions are wanted.
     """
     program, nodes, starts, tables = f.arguments
     bits, nan_check, sort, argsort, wanted, n, item_bytes = (f.load_word(program, 8 * k) for k in range(1, 8))

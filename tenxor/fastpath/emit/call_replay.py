@@ -1,7 +1,7 @@
 """Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result
 template (`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. Each `_emit_...(f)` runs when the fast path is
-built and writes one machine-code function, which its docstring describes. Other emitters add code to the function in the builder `f`. A
-function that declines returns null, false or 0, and the fallback in Python does the work."""
+built and writes one machine-code function, which its docstring describes. Further emitters add code to the function in the builder `f`. A
+function declines by returning null, false or 0; then the fallback in Python does the work."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _emit_replay_keyword_call(f: FunctionBuilder) -> None:
     arguments.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. Return the result as a
-    new reference, or null to decline. `replay_call` calls it."""
+    new reference, or null to decline. `replay_call` calls the function."""
     x, args, count, keyword_count, name = f.arguments
     return_keyword_call(f, args, count, keyword_count, lambda names: f.call("replay_method", POINTER, [x, args, count, names, name]))
 
@@ -174,7 +174,7 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
 
     The function looks for equal arguments, then for any value of the only number among them, then for a size-generic template. It declines
     if there is none, if an argument has no key (`build_key`), or if the call is recorded as impossible to replay. `replay_method` and
-    `gather_elements` call it."""
+    `gather_elements` call the function."""
     x, args, count, names, name = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -309,8 +309,8 @@ def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> Non
 
 def _emit_apply_template(f: FunctionBuilder) -> None:
     """Emit `apply_template(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, by `template`, as a
-    new reference; null to decline. `replay_method` and `gather_elements` call it. `args` is the address of the `argument_count` further
-    arguments; `tensors` is the number of tensors among these and `x`.
+    new reference; null to decline. `replay_method` and `gather_elements` call the function. `args` is the address of the `argument_count`
+    further arguments; `tensors` is the number of tensors among these and `x`.
 
     A `StepsTemplate` gives a pending result; other templates give a view (`apply_view`)."""
     x, _, _, tensors, template = f.arguments

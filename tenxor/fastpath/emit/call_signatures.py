@@ -2,7 +2,7 @@
 sequence of 64-bit words in the global `@kind`, valid until the next signature is written there. Of shapes and strides it says only which
 entries are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`). Emitters run in
 Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this
-function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 Calls of one signature share size-generic templates (`instantiate_templates.py`). No Python code runs while a signature is written.
 """

@@ -1,8 +1,8 @@
 """Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded
 template has copy descriptors, integers that describe each region (`fastpath/strided_copy.py`). Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback
-in Python does the work.
+built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
+add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
+fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
     function name `op` or by a size-generic template; null to decline.
 
     `pieces` is a list or tuple of at most `MAX_JOINED_TENSORS` tensors, or one tensor. `further_args` is the address of the `count` further
-    arguments, keyword values and keywords. `replay_join` calls it.
+    arguments, keyword values and keywords. `replay_join` calls the function.
     """
     op, operands, further_args, count = f.arguments
 
@@ -175,7 +175,7 @@ def _emit_copy_region(f: FunctionBuilder) -> None:
     true.
 
     `box` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows. `source` and `to` are the
-    addresses of the first row. Joins, sorts and programs of direct calls call it.
+    addresses of the first row. Joins, sorts and programs of direct calls call the function.
     """
     source, to, box = f.arguments
     (n, source_stride, to_stride), (m, inner_source_stride, inner_to_stride), row_layout = (
@@ -196,7 +196,7 @@ def _emit_copy_region(f: FunctionBuilder) -> None:
 
 def _emit_copy_rows(f: FunctionBuilder) -> None:
     """Emit `copy_rows(source, to, count, source_stride, to_stride, width)`: copy `count` rows of `width` bytes, and return true.
-    `copy_region` calls it.
+    `copy_region` calls the function.
 
     The rows are `source_stride` bytes apart at the address `source`, and `to_stride` bytes apart at the address `to`.
     """

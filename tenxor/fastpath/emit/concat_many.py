@@ -1,8 +1,8 @@
 """Emitters for the concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
 (`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python when the fast path is built. Each
-`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the
-function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python
-does the work.
+`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to
+the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in
+Python does the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Emitters for direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode
 first (`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python when the fast path is built. Each `_emit_...(f)`
-writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in
-`f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
+writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in
+`f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the
+work.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
 
 def _emit_run_program(f: FunctionBuilder) -> None:
     """Emit `run_program(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed at once by the program
-    of its `DirectCallTemplate`, as a new reference. `replay_method` calls it.
+    of its `DirectCallTemplate`, as a new reference. `replay_method` calls the function.
 
     `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null to decline: where
     the program fails or `collect_operands` declines.

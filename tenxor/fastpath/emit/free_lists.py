@@ -1,6 +1,6 @@
 """Emitters for free lists of small objects: a deallocated object of the classes `REUSED_CLASSES` is kept, and becomes the next new object
 of the same class. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder
-`f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
+`f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 CPython's own allocation and deallocation take as long as the rest of an operation. So an emitted function replaces the deallocator of each
 class (`tp_dealloc`). Like CPython, this function untracks the object in the collector, clears the weak references and drops the slots. Then

@@ -39,7 +39,7 @@ class FunctionBuilder(Builder):
     The methods are called in Python while the code is made. They emit instructions at the cursor, and return `Value`s: results at run time.
     A test returns an `i1`. `parameters` are the names and types of the emitted function's arguments, which are the `Value`s `arguments`;
     `result` is the type that it returns. `objects` is the table where names of Python objects and slots are looked up. With `is_exported`,
-    Python can find the function by name; otherwise only other emitted functions call it.
+    Python can find the function by name; otherwise only other emitted functions call the function.
 
     An early exit leaves the work to the caller of the emitted function: it releases the held references, and returns null or 0. A reference
     is held from the call of `hold_borrowed` or `hold_owned` until that of `transfer_held` or `release_held`, in the order of emission.
@@ -105,7 +105,9 @@ class FunctionBuilder(Builder):
         return self.call("PyList_Size", I64, [items])
 
     def list_item(self, items: Value, k: Value) -> Value:
-        """Emit a call for item `k` of a list. Return the item, a borrowed reference; null, with an IndexError set, if the list is shorter."""
+        """Emit a call for item `k` of a list. Return the item, a borrowed reference. For a shorter list, return null, with an IndexError
+        set.
+        """
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append_to_list(self, items: Value, item: Value) -> None:

@@ -57,7 +57,7 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
 
 def _emit_write_into_out(f: FunctionBuilder) -> None:
     """Emit `write_into_out(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
-    result over this argument, and return `out` as a new reference. Entries call it where the fast path gave null.
+    result over this argument, and return `out` as a new reference. Entries call the function where the fast path gave null.
 
     Return null, before anything is written, unless the last keyword is `out`, `out` is a tensor, and the result is a tensor of its dtype
     and shape. Null is also the result of an error. `args` is the address of `count` positional arguments and of values for the keywords in

@@ -1,7 +1,7 @@
 """Emitters for pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`frame`) of
 integers, is found by the key of the graph. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code
-function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a
-result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
+function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
+a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 
 The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until the
 graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.
@@ -212,7 +212,7 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
 
 def _emit_run_graph(f: FunctionBuilder) -> None:
     """Emit `run_graph(root, out, frames)`: compute the graph of the pending node `root` into the `Buffer` `out`, and return a status, an
-    `i64`. `compute_fused` and in-place updates call it. `frames` is the dictionary of launch records: of graphs, or of updates.
+    `i64`. `compute_fused` and in-place updates call the function. `frames` is the dictionary of launch records: of graphs, or of updates.
 
     The status is `DONE`, and the node owns the buffer; `NO_RECORD` without a launch record, or if the record's limit of runs is reached;
     `HELD_ELSEWHERE` if a node inside is to be computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`.

@@ -1,6 +1,6 @@
 """Emitters for a walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a
 cache key. The results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walked`. Emitters run in Python when the fast
-path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other
+path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further
 emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk

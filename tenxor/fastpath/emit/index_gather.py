@@ -1,7 +1,7 @@
 """Emitters for indexing by arrays of indices (a gather): the check of indices in memory, and the replay of a recorded, pending gather.
 Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
-describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines
-returns null, false or 0, and the fallback in Python does the work.
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
+returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
     `start` is the address of the first index, and `stride` the step between two indices, in bytes. Negative indices count from the end.
     `kind` is the LLVM type of the indices. `extend`, "zext" or "sext", is the instruction to extend them to 64 bits. `check_index_tensor`
-    calls it.
+    calls the function.
     """
     start, count, stride, size = f.arguments
 
@@ -55,8 +55,8 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_check_index_tensor(f: FunctionBuilder) -> None:
-    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range. `gather_elements` calls it.
-    False also stands for an unknown dtype number.
+    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range. `gather_elements` calls the
+    function. False also stands for an unknown dtype number.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
     without a check for a pending tensor, whose indices the gather checks, and for an element count of 0.

@@ -1,7 +1,7 @@
 """In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part. Emitters run in Python when
 the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function.
-Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or
-0, and the fallback in Python does the work.
+Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or
+0; then the fallback in Python does the work.
 
 Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
 pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
@@ -45,7 +45,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_update_part(f: FunctionBuilder) -> None:
     """Emit `update_part(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
-    whether `result` was written. `replace_elements` calls it.
+    whether `result` was written. `replace_elements` calls the function.
 
     `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
     (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`can_stay_pending`). After false without
@@ -76,7 +76,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
 def _emit_find_update_recipe(f: FunctionBuilder) -> None:
     """Emit `find_update_recipe(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new
-    reference. `update_part` calls it.
+    reference. `update_part` calls the function.
 
     The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code
     (`update_recipes.record_update`) stores it. The function returns null if the update is impossible, or if `result` does not read the
@@ -170,7 +170,7 @@ def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: 
 
 def _emit_run_update(f: FunctionBuilder) -> None:
     """Emit `run_update(recipe, storage, spec, offset, result, may_ask)`: write `result`, pending, over a part of `storage` by one kernel;
-    return whether `result` was written. `update_part` calls it.
+    return whether `result` was written. `update_part` calls the function.
 
     `recipe` is the recipe of the update. The part is given by `spec` and `offset`, in elements. The storage must be in memory, and only
     `result` may read the storage's node, once and at `offset`. Neither may have a tape node. Otherwise the function returns false. If the
@@ -249,7 +249,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
 
     The operation of `node` must be cheap. Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO` times smaller than
     `node` and have no tape node. Sources in the memory of the storage are replaced by copies. The result is also false if an evaluation or
-    a copy fails, or if `node` is no longer pending. `update_part` calls it.
+    a copy fails, or if `node` is no longer pending. `update_part` calls the function.
     """
     node, storage = f.arguments
     element_count, sources = (
@@ -280,7 +280,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
 
 def _emit_find_aliases(f: FunctionBuilder) -> None:
     """Emit `find_aliases(node, old_node)`: return a bit mask, an `i64`: bit k is set if source k of the pending `node` shares the buffer of
-    `old_node`. `can_stay_pending` calls it.
+    `old_node`. `can_stay_pending` calls the function.
     """
     node, old_node = f.arguments
     sources, buffer = f.get_slot(node, "Node.sources"), f.get_slot(old_node, "Node.buffer")

@@ -546,7 +546,7 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
     """Emit `match_signature()`: return a new result template for the call whose signature was written last, a new reference; null without a
-    rule. Emitters call it by `instantiate_signature`."""
+    rule. Emitters call the function by `instantiate_signature`."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)

@@ -1,7 +1,7 @@
 """Emitters for launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the
 address of the kernel, further words, and a row of five words for each argument. Emitters run in Python when the fast path is built. Each
-`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the
-function in `f`; a `Value` stands for a result at run time.
+`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to
+the function in `f`; a `Value` stands for a result at run time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_launch(f: FunctionBuilder) -> None:
     """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`, a bytes object. The result goes into
-    the `Buffer` `out`. The launch of a node and writes in place call it.
+    the `Buffer` `out`. The launch of a node and writes in place call the function.
 
     The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
     Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.

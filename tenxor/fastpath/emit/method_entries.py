@@ -332,7 +332,7 @@ def _emit_apply(f: FunctionBuilder) -> Value:
 
 def _emit_call_ufunc(f: FunctionBuilder) -> None:
     """Emit `call_ufunc(x, args, count, names)`: call the function of this library that stands for a NumPy ufunc, and return its result, a
-    new reference. The entry of `Tensor.__array_ufunc__` calls it.
+    new reference. The entry of `Tensor.__array_ufunc__` calls the function.
 
     `args` is the address of `count` arguments: the ufunc, the name of its method and the inputs; `names` is the tuple of keywords, or null.
     `x` is not used. The function returns null for keywords, for another method than `"__call__"`, for a ufunc without a counterpart, and
@@ -491,7 +491,7 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
     """Emit `call_fallback_short(fallback, x, argument)`: return the result of the method `fallback` in Python for the tensor `x`, a new
-    reference. Entries call it where the fast path gave null.
+    reference. Entries call the function where the fast path gave null.
 
     `argument` is a second argument, or null. The function returns null with an error set if the fast path set an error other than
     MemoryError, for an uninitialized tensor, and if the fallback raises.
@@ -509,7 +509,7 @@ def _emit_call_fallback_short(f: FunctionBuilder) -> None:
 
 def _emit_call_fallback(f: FunctionBuilder) -> None:
     """Emit `call_fallback(fallback, x, args, count, names)`: return the result of the method `fallback` in Python for the tensor `x` and an
-    array of arguments, a new reference. Entries call it where the fast path gave null.
+    array of arguments, a new reference. Entries call the function where the fast path gave null.
 
     `args` has `count` positional arguments, then the values of the keywords in `names`, a tuple or null. The function returns null with an
     error set in the same cases as `call_fallback_short`.

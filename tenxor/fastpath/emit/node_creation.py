@@ -1,7 +1,7 @@
 """Creation of pending nodes, and of the tensors over new storages that hold them. A pending node is an operation (a recipe with sources)
 that is not computed yet. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the
-builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run
-time. A function that declines returns null, false or 0, and the fallback in Python does the work.
+builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
+time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations

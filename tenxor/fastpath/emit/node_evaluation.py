@@ -1,8 +1,8 @@
 """Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch
 record (bytes) tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a
 fused kernel. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`;
-the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
-that declines returns null, false or 0, and the fallback in Python does the work.
+the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A
+function declines by returning null, false or 0; then the fallback in Python does the work.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
 where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.
@@ -120,7 +120,7 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
     node is in memory then. Some sources may be computed also on failure.
 
     The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for a node that launch records cannot
-    run; an error may be set. `compute_unfused` calls it, and it calls itself for the sources.
+    run; an error may be set. `compute_unfused` calls the function, and it calls itself for the sources.
     """
     (node,) = f.arguments
     exit_block = f.block("done")
@@ -502,7 +502,7 @@ def is_lock_free(f: FunctionBuilder) -> Value:
 
 def _emit_launch_node(f: FunctionBuilder) -> None:
     """Emit `launch_node(node, out)`: launch the kernel of a pending node with sources in memory. Return whether the kernel ran.
-    `compute_with_sources` calls it.
+    `compute_with_sources` calls the function.
 
     The kernel writes into the buffer `out`. On success the node takes over the reference to `out`, otherwise the caller keeps it. Without a
     launch record, for a computed node, or if another thread holds the lock of the runtime, no kernel runs. No Python code runs before the
@@ -526,7 +526,7 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
 
 def _emit_launch_without_gil(f: FunctionBuilder) -> None:
     """Emit `launch_without_gil(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of
-    the runtime. Return whether the kernel ran. `launch_node` calls it.
+    the runtime. Return whether the kernel ran. `launch_node` calls the function.
 
     `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
     takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel

@@ -1,7 +1,7 @@
 """Emitters for values of NumPy, lists and Python numbers as tensors, and for keys with NumPy's integers and arrays. A known scalar is a 0-d
 tensor whose storage holds a Python number. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code
-function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value` stands for a
-result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
+function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
+a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recording of operations: each gives a tensor with a new storage, which holds a new pending node. A known scalar is a 0-d tensor whose
 storage (`ScalarStorage`) holds a Python number instead. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
-stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
 
 
 def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether the storage `storage` holds a node. Return the result, an `i1`: false for a `ScalarStorage` with a known scalar."""
+    """Emit a test whether a storage holds a node, rather than a known scalar (`ScalarStorage`). Return the result, an `i1`."""
     return f.or_else(has_plain_node(f, storage), lambda: f.is_instance(storage, "LeafStorage"))
 
 
@@ -165,7 +165,7 @@ def _emit_apply_unary(f: FunctionBuilder) -> None:
     reference; null to leave the call to the fallback.
 
     The result is pending, or evaluated at once where `new_user_tensor` does so. Only `abs` or `negative` of a scalar, known or in memory,
-    gives a known scalar. Entries of methods and functions call it.
+    gives a known scalar. Entries of methods and functions call the function.
     """
     x, op = f.arguments
     f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("apply_unary", POINTER, [tensor, op])))
@@ -190,7 +190,7 @@ def _emit_apply_binary(f: FunctionBuilder) -> None:
 
     `y` is a tensor, a number or a value for `convert_value`. With `comes_last`, `y` is the first operand, and no tensor. The result is
     pending, or evaluated at once where `new_user_tensor` does so. Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a
-    known scalar. Entries of methods and functions call it.
+    known scalar. Entries of methods and functions call the function.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -342,7 +342,7 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
     """Emit `apply_operation(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
 
     `operands` is the address of `count` tensors, numbers or values for `convert_value`. The result is a new reference, mostly pending
-    (`new_user_tensor`); null to leave the call to the fallback. Entries of methods and functions call it, and `set_masked`.
+    (`new_user_tensor`); null to leave the call to the fallback. Entries of methods and functions call the function, and `set_masked`.
     """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))

@@ -1,8 +1,8 @@
 """Emitters for the execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in
 `runtime/plan_execution.py`. The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates. Emitters run in Python
 when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this
-function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null,
-false or 0, and the fallback in Python does the work.
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 
 The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL.
 """

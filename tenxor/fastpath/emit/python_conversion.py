@@ -1,7 +1,7 @@
 """Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors. A known scalar is a 0-d tensor whose
 storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
-stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
 
 def _emit_realize_tensor(f: FunctionBuilder) -> None:
     """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback. A
-    known scalar stays as it is. The entry of `Tensor.realize` calls it.
+    known scalar stays as it is. The entry of `Tensor.realize` calls the function.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -215,7 +215,7 @@ def _emit_to_numpy(f: FunctionBuilder) -> None:
 
 def _emit_build_lists(f: FunctionBuilder) -> None:
     """Emit `build_lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists, a
-    new reference. The function calls itself for inner axes; `to_list` calls it with axis 0.
+    new reference. The function calls itself for inner axes; `to_list` calls the function with axis 0.
 
     `shape` and `strides`, in elements, are tuples. `offset` is the position of the first element in the `Buffer` `buffer`, in elements.
     Without further axes the function returns a number. For a dtype that `load_number` does not cover, the function returns null.

@@ -1,5 +1,5 @@
 """Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel. A node is
-pending until it has a buffer. Each `_emit_...(f)` runs when the fast path is built, and writes one function with the builder `f`. Other
+pending until it has a buffer. Each `_emit_...(f)` runs when the fast path is built, and writes one function with the builder `f`. Further
 emitters add code to the function in `f`; a `Value` stands for a result at run time.
 """
 

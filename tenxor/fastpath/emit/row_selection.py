@@ -1,8 +1,8 @@
 """Emitters for reads of rows at a mask or at indices along the first axis (`x[key]`), and for the row copies that writes share
 (`row_writes.py`). A copy descriptor, integers in a bytes object (`frame`), has the layouts of key and rows
 (`fastpath/copy_descriptors.py`); row offsets are the bytes from the first row to each selected row. Emitters run in Python when the fast
-path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other
-emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and
+path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further
+emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then
 the fallback in Python does the work.
 
 For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
@@ -91,7 +91,7 @@ def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
     The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `between` bytes apart, the
     rows `step` bytes. Negative indices count from the end. `kind` is the LLVM type of the indices, and `extend` the instruction that
-    extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time. `select_rows` calls it.
+    extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time. `select_rows` calls the function.
     """
     start, count, between, size, step, row_offsets = f.arguments
     is_contiguous, sizes, steps = between.equals(alignment(kind)), size.splat(CHECKED_INDEX_LANES), step.splat(CHECKED_INDEX_LANES)
@@ -121,7 +121,7 @@ def _emit_convert_index_list(f: FunctionBuilder) -> None:
     array `row_offsets`.
 
     There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index is
-    out of range, or if an item is not an integer. `select_rows` calls it.
+    out of range, or if an item is not an integer. `select_rows` calls the function.
     """
     key, size, step, row_offsets = f.arguments
     count = f.list_length(key)
@@ -318,7 +318,7 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
 def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
     """Emit `read_selected(packed_rows, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in
-    `bits`; always return true. `read_rows` and `write_rows` call it for a mask.
+    `bits`; always return true. `read_rows` and `write_rows` call the function for a mask.
 
     The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `packed_rows` are `along` bytes apart. At least
     one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.

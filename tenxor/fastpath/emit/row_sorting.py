@@ -1,7 +1,7 @@
 """Emitters for the sorting of rows, by values or by positions, and for the selection of their extreme elements. A program, 64-bit integers
 (`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it. Emitters run in Python when the fast path is built.
-Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to
-the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback in
+Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code
+to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in
 Python does the work.
 """
 
@@ -172,7 +172,7 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
 
     The row at the address `row` has `size` elements of `dtype`, `between` bytes apart, at least `count`. NaN counts as larger than every
     number. Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time.
-    After more than `max_moves` moves, the function returns false. `topk_rows` calls it.
+    After more than `max_moves` moves, the function returns false. `topk_rows` calls the function.
     """
     row, size, between, values, positions, count, max_moves = f.arguments
     kind, moved = LLVM_TYPE_BY_DTYPE[dtype.name], f.local(I64, f.i64(0))

@@ -1,8 +1,8 @@
 """Emitters for writes at a mask or at indices along the first axis (`x[key] = value`). A value is rows, a single row for each index, or a
 number. A copy descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`). Emitters run in
 Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this
-function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null,
-false or 0, and the fallback in Python does the work.
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations

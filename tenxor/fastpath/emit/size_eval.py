@@ -1,7 +1,7 @@
 """Emitters of the evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words. A cursor
 in emitted code is three 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so
 far. The atoms are the integers that products refer to: the inputs, then quotients and remainders. Emitters run in Python when the fast path
-is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters
+is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
 add code to the function in `f`; a `Value` stands for a result at run time.
 
 The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`.
@@ -95,8 +95,8 @@ def _emit_divide_sums(f: FunctionBuilder) -> None:
     """Emit `divide_sums(cursor, atoms)`: divide two sums, encoded at the cursor (as in `evaluate_sum`), as Python does, and append quotient
     and remainder to the array `atoms`.
 
-    `evaluate_program` calls it. The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if there is
-    no room for two more atoms.
+    `evaluate_program` calls the function. The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if
+    there is no room for two more atoms.
     """
     cursor, atoms = f.arguments
     dividend, divisor = (f.call("evaluate_sum", I64, [cursor, atoms]) for _ in range(2))

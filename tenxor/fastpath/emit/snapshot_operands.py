@@ -1,7 +1,7 @@
 """Emitters for copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands. Emitters
 run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
-describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time. A function that declines
-returns null, false or 0, and the fallback in Python does the work.
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
+returning null, false or 0; then the fallback in Python does the work.
 
 A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.
@@ -143,7 +143,7 @@ def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
     """Emit `copy_sources(node, source_mask)`: have the pending node `node` read copies of its sources k with bit k in `source_mask`, an
-    `i64`. `can_stay_pending` calls it. Return true, or false, without a change of the node, to decline.
+    `i64`. `can_stay_pending` calls the function. Return true, or false, without a change of the node, to decline.
 
     The value of the node does not change. The function declines if copies may not pay, or if the node has other references than from its
     tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may pay.

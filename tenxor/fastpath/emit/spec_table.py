@@ -1,7 +1,7 @@
 """A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `numbers`,
 which has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time.
+built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
+add code to the function in `f`; a `Value` stands for a result at run time.
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row

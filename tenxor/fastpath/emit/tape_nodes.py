@@ -1,7 +1,7 @@
 """Emitters for the tape: the tape node (`TapeNode`, the record for derivatives) of a new node, as in `autodiff/tape.py`, and replayed
 derivative steps, as in `autodiff/replay.py`. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Other emitters add code to the function in `f`; a `Value`
-stands for a result at run time. A function that declines returns null, false or 0, and the fallback in Python does the work.
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Emitters for derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive
 tape nodes. `autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Other emitters add
-code to the function in `f`; a `Value` stands for a result at run time. A function that declines returns null, false or 0, and the fallback
-in Python does the work.
+built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
+add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
+fallback in Python does the work.
 
 Both are walks in the tables of `graph_walk.py`. So no Python code runs until their results are put together.
 """

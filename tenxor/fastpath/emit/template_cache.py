@@ -1,7 +1,7 @@
 """Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments. A spec is the interned
 shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs. Emitters
 run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
-describes this function. Other emitters add code to the function in `f`; a `Value` stands for a result at run time.
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
 two dictionaries for each spec would take more memory than everything else.
@@ -76,8 +76,8 @@ def _emit_find_cached(f: FunctionBuilder) -> None:
     """Emit `find_cached(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
 
     `slot` is the byte offset of the table in `spec`, `operation` an operation or a method's name, and `other_key` the key of the further
-    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable. Other emitters call it
-    by `find_cached_template`.
+    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable. Emitters call the
+    function by `find_cached_template`.
     """
     spec, slot, operation, other_key = f.arguments
     may_be_near = _can_use_inline_cache(f, slot)
