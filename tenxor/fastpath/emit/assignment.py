@@ -1,8 +1,8 @@
 """Emitters for assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node
 (the immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
-fallback in Python does the work.
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
@@ -145,7 +145,7 @@ def _emit_set_element(f: FunctionBuilder) -> None:
     `value` is a number, or a tensor of one element with the dtype of `x`. Pending content of the storage is evaluated first. Small memory
     with other readers is copied first; externally shared memory is written in place in spite of other readers. Declined are known scalars
     `x`, nodes on the tape, views as another dtype, read-only memory, larger memory with other readers, a lock held by another thread, and
-    numbers that `store_number` does not take.
+    numbers that `store_number` does not take. `assign_item` calls the function.
     """
     x, offset, value = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -203,7 +203,7 @@ def _emit_set_masked(f: FunctionBuilder) -> None:
     or null to decline.
 
     `x` and `mask` are tensors. Declined are masks of another dtype than bool or another shape than `x`, a tensor as `value`, and externally
-    shared memory. `replace_elements` writes the result into `x`, and may decline, too.
+    shared memory. `replace_elements` writes the result into `x`, and may decline, too. `assign_item` calls the function.
     """
     x, mask, value = f.arguments
     compute_specs(f, x, mask)
@@ -241,7 +241,7 @@ def _emit_replace_elements(f: FunctionBuilder) -> None:
 
     `result` was computed from `x` and `operand`, a tensor or a number, and must have the shape and the dtype of `x`. If `x` covers its
     storage and has the layout of `result`, the storage takes over the node of `result`. Otherwise the elements are written into the part of
-    the storage. Known scalars `x`, and storages on the tape, are declined.
+    the storage. Known scalars `x`, and storages on the tape, are declined. `apply_in_place` and `set_masked` call the function.
     """
     x, result, operand = f.arguments
     storage, spec, offset = (f.hold_borrowed(f.get_slot(x, f"Tensor.{slot}")) for slot in ("storage", "spec", "offset"))

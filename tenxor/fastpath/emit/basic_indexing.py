@@ -1,8 +1,8 @@
 """Emitters for basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
-(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python when the fast path is built. Each
-`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to
-the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in
-Python does the work.
+(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python when the fast path is built.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -346,7 +346,7 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
     """Emit `gather_among_slices(x, key)`: return `x[key]`, a new pending tensor, for a tuple of index tensors, slices and at most one
     Ellipsis; null to decline, as for other items in the key.
 
-    The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`.
+    The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`. `select_item` calls the function.
     """
     x, key = f.arguments
     count, ndim = f.load_word(key, SIZE_OFFSET), f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET)

@@ -1,8 +1,8 @@
 """Emitters for the batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder
 is a node without a value, in place of an argument; a traced node is one that depends on it. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
-fallback in Python does the work.
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 
 Under this key `autodiff/batching.py` records the nodes of a batch, and `autodiff/scan_loop.py` compiled iterations.
 
@@ -48,7 +48,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_is_traced(f: FunctionBuilder) -> None:
-    """Emit `is_traced(x)`: return whether the object `x` is a node that depends on a placeholder, without being one."""
+    """Emit `is_traced(x)`: return whether the object `x` is a node that depends on a placeholder, without being one. `append_to_batch_key`
+    and `build_batch_key` call the function.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Node"))
     past = f.get_slot(x, "Node.tape_node")

@@ -1,7 +1,8 @@
 """Emitters for binary search in sorted arrays, and for linear interpolation. Programs, 64-bit integers, describe such calls
-(`fastpath/direct_call_programs.py`). Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code
-function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
-a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+(`fastpath/direct_call_programs.py`). Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which
+writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in
+`f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the
+work.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `count_non_nan_DTYPE(sorted, size, stride)`: return how many of the `size` >= 1 ascending floats at the address `sorted`,
     `stride` bytes apart, are not NaN. DTYPE is `dtype`.
 
-    NaN sorts last.
+    NaN sorts last. `search_many_DTYPE_SIDE` calls the function.
     """
     ordered, size, stride = f.arguments
 
@@ -210,7 +211,7 @@ def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `ascends_DTYPE(sorted, size, stride)`: return whether the `size` >= 1 elements at the address `sorted`, `stride` bytes apart,
     ascend, without NaN.
 
-    Equal neighbours are allowed. DTYPE is `dtype`.
+    Equal neighbours are allowed. DTYPE is `dtype`. `digitize` and `interpolate` call the function.
     """
     ordered, size, stride = f.arguments
     kind, letter = _get_comparison_type(dtype)

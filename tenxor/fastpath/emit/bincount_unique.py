@@ -1,8 +1,8 @@
 """Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
 (`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements. Emitters run in Python when the fast
-path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further
-emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then
-the fallback in Python does the work.
+path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
+returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
     """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements, a new reference; null if memory is short
     or `table` raises an error.
 
-    `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor.
+    `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor. `bincount` and `unique` call the
+    function.
     """
     table, size = f.arguments
     key = f.box_integer(size)
@@ -125,7 +126,7 @@ def _emit_find_range(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `range_<dtype>(start, count, stride, ends)`: store the minimum and the maximum of `count` >= 1 integers of the dtype `dtype`, at
     the address `start`, as two 64-bit words at `ends`; return true.
 
-    `stride` is the stride of the integers in bytes.
+    `stride` is the stride of the integers in bytes. `bincount` calls the function.
     """
     start, count, stride, ends = f.arguments
     kind, letter = int_type(dtype.bits), "s" if dtype.kind == "int" else "u"
@@ -157,7 +158,8 @@ def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `count_<dtype>(start, count, stride, to)`: add 1 to `to[i]` for each of `count` integers i of the dtype `dtype`, at the address
     `start`; return true.
 
-    `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in bytes.
+    `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in bytes. `bincount` calls the
+    function.
     """
     start, count, stride, to = f.arguments
 
@@ -173,6 +175,7 @@ def _emit_add_weights(f: FunctionBuilder, dtype: DType) -> None:
     `dtype`, at the address `start`, to `to[i]`, in order; return true.
 
     `weights` and `to` are arrays of float64. `stride` and `weight_stride` are the strides in bytes of the integers and the weights.
+    `bincount` calls the function.
     """
     start, count, stride, weights, weight_stride, to = f.arguments
 
@@ -341,7 +344,7 @@ def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
 def _emit_count_runs(f: FunctionBuilder, bits: int) -> None:
     """Emit `runs_<bits>(start, permutation, count)`: return the number of runs of equal elements among `count` >= 1 elements at `start`.
 
-    The elements are read in the order given by `permutation`, or as they stand if `permutation` is null.
+    The elements are read in the order given by `permutation`, or as they stand if `permutation` is null. `unique` calls the function.
     """
     start, permutation, count = f.arguments
     kind = int_type(bits)
@@ -362,7 +365,8 @@ def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
 
     The `count` elements at `start` are read in the order given by `permutation`, or as they stand if `permutation` is null. Unless null,
     `counts` takes the length of each run. With a permutation, `inverse` takes the run of each element, and must not be null; `indices`,
-    unless null, takes the position of the first element of each run. `counts`, `inverse` and `indices` are arrays of int64.
+    unless null, takes the position of the first element of each run. `counts`, `inverse` and `indices` are arrays of int64. `unique` calls
+    the function.
     """
     start, permutation, values, indices, inverse, counts, count = f.arguments
     kind = int_type(bits)

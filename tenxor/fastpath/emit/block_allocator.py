@@ -1,7 +1,7 @@
 """Emitters for small memory: blocks of up to `MAX_SMALL_BLOCK_BYTES` bytes, Python objects that return to the free list of their size when
-deallocated. The data of a block stand behind its header. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
-`Value` stands for a result at run time.
+deallocated. The data of a block stand behind its header. Emitters run in Python when the fast path is built. `emit_functions` calls each
+`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
+code to the function in `f`; a `Value` stands for a result at run time.
 
 Blocks are counted apart from the pool. `@counts` has the bytes in use, the peak of these, the bytes kept for reuse, and the bytes allowed.
 Beyond the allowed bytes no block is given here, and Python decides (`Pool.raise_small_allowance`).

@@ -1,7 +1,7 @@
 """Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result
-template (`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. Each `_emit_...(f)` runs when the fast path is
-built and writes one machine-code function, which its docstring describes. Further emitters add code to the function in the builder `f`. A
-function declines by returning null, false or 0; then the fallback in Python does the work."""
+template (`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. `emit_functions` calls each `_emit_...(f)` when
+the fast path is built, to write one machine-code function, described by the docstring. Further emitters add code to the function in the
+builder `f`. A function declines by returning null, false or 0; then the fallback in Python does the work."""
 
 from __future__ import annotations
 
@@ -262,7 +262,8 @@ def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, ar
 
 def _emit_replay_method(f: FunctionBuilder) -> None:
     """Emit `replay_method(x, args, count, names, name)`: return the result of a recorded call of the method `name` of `x`, as a new
-    reference; null to decline. The arguments are those of `find_call_template`."""
+    reference; null to decline. The arguments are those of `find_call_template`. Entries of methods and functions, and `replay_call`, call
+    the function."""
     x, args, count, names, _ = f.arguments
     template = f.require_new(f.call("find_call_template", POINTER, f.arguments))
     argument_count, tensors = count_arguments(f, count, names), f.local(I64, f.i64(1))
@@ -414,7 +415,7 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
     called with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The
     arguments are those of `apply_template`.
 
-    Declined are tensors on the tape. An error in the function also gives null, with the error set."""
+    Declined are tensors on the tape. An error in the function also gives null, with the error set. `replay_method` calls the function."""
     *_, tensors, template = f.arguments
     arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.i64(0))
@@ -485,7 +486,8 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 
 def _emit_apply_view(f: FunctionBuilder) -> None:
     """Emit `apply_view(x, template)`: return the view of the tensor `x` that `template` describes, or `x` itself for an `OperandTemplate`,
-    as a new reference. Return null, to decline, if the template is a view chain recorded for another offset."""
+    as a new reference. Return null, to decline, if the template is a view chain recorded for another offset. `apply_template` calls the
+    function."""
     x, template = f.arguments
     f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
     offset = load_computed_slot(f, x, "offset")
@@ -538,7 +540,8 @@ def _emit_replay_step(f: FunctionBuilder) -> None:
     the step.
 
     A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of the tuple `earlier_nodes`; a scalar is taken as it is.
-    `operands` is the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset."""
+    `operands` is the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset. `replay_steps`
+    calls the function."""
     recipe, reads, operands, earlier_nodes = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(reads, k) for k in range(3))
     read_sources = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(sources, SIZE_OFFSET)]))

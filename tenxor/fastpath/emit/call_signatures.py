@@ -1,8 +1,8 @@
 """Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors. A signature is a
 sequence of 64-bit words in the global `@kind`, valid until the next signature is written there. Of shapes and strides it says only which
 entries are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`). Emitters run in
-Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`;
+the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 Calls of one signature share size-generic templates (`instantiate_templates.py`). No Python code runs while a signature is written.
 """
@@ -283,7 +283,7 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
     integer does not fit into 64 bits.
 
     A reference is appended if the list of dims has the integer, or if the integer is `MIN_REFERENCED_INTEGER` or more and there is room.
-    Otherwise the value is appended, as the integer may be an axis or a repeat count.
+    Otherwise the value is appended, as the integer may be an axis or a repeat count. `add_argument` calls the function.
     """
     value, fits = f.unbox_checked(f.arguments[0])
     f.require(fits)
@@ -541,7 +541,8 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
     is written through a view of `storage` with the spec `spec`. Return whether the assignment has a signature: false if a value or view has
     no place in one, or for more than `MAX_SIGNATURE_WORDS` words.
 
-    After the views come the shapes of the whole storages, which are the shapes of the nodes of the assignment.
+    After the views come the shapes of the whole storages, which are the shapes of the nodes of the assignment. `write_part` calls the
+    function.
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_instance(value, "Tensor")

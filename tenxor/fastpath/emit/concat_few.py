@@ -1,8 +1,8 @@
 """Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded
 template has copy descriptors, integers that describe each region (`fastpath/strided_copy.py`). Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
-fallback in Python does the work.
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _emit_build_join_key(f: FunctionBuilder) -> None:
     """Emit `build_join_key(pieces, further_args, count)`: return the key under which a call is recorded, a new tuple: the keys
     (`build_key`) of the `count` further arguments at the address `further_args`, then the specs of the tensors in the tuple `pieces`.
 
-    Return null if an argument has no key, or an item of `pieces` is no tensor.
+    Return null if an argument has no key, or an item of `pieces` is no tensor. `join_tensors` calls the function.
     """
     pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)
@@ -159,7 +159,7 @@ def _emit_instantiate_join(f: FunctionBuilder) -> None:
     and record it in the table at byte `slot` of `spec`, under `op` and `key`.
 
     Return the template, borrowed from the table; null without a size-generic template, or for more than `MAX_JOIN_ARGUMENTS` operands and
-    arguments. The further arguments are those of `join_tensors`.
+    arguments. The further arguments are those of `join_tensors`. `join_tensors` calls the function.
     """
     *cache_entry, pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)

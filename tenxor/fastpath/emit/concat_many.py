@@ -1,8 +1,8 @@
 """Emitters for the concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
-(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python when the fast path is built. Each
-`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to
-the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in
-Python does the work.
+(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python when the fast path is built.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
 
 def _emit_is_copyable(f: FunctionBuilder) -> None:
     """Emit `is_copyable(storage)`: return whether the content of the storage `storage` is in memory or a known scalar, and no tape has to
-    record the copy. It is false also for a storage of another class.
+    record the copy. It is false also for a storage of another class. `store_specs`, `copy_tensors` and `copy_equal_tensors` call the
+    function.
     """
     (storage,) = f.arguments
     f.return_if(is_known_scalar(f, storage), lambda: f.constant(I1, True))
@@ -70,7 +71,8 @@ def _emit_store_specs(f: FunctionBuilder) -> None:
     """Emit `store_specs(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the array at the address
     `table`, the first column of the table of `copy_tensors`. Return true.
 
-    Return false unless each piece is a tensor for which `is_copyable` holds; some addresses may be written then.
+    Return false unless each piece is a tensor for which `is_copyable` holds; some addresses may be written then. Python (`specs_of`) calls
+    the function.
     """
     pieces, table = f.arguments
 
@@ -91,7 +93,8 @@ def _emit_copy_tensors(f: FunctionBuilder) -> None:
 
     The rows of a tensor are `stride` bytes apart in the destination. The array of 64-bit words at the address `table` has four columns, one
     after the other, with an entry for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an
-    element. Return false if a spec has changed, or `is_copyable` does not hold any more; then some tensors may be copied.
+    element. Return false if a spec has changed, or `is_copyable` does not hold any more; then some tensors may be copied. Python
+    (`copy_pieces`) calls the function.
     """
     pieces, table, rows, stride = f.arguments
     count = f.load_word(pieces, SIZE_OFFSET)
@@ -111,7 +114,7 @@ def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
     to the address `to`, each in `rows` rows of `width` bytes, `stride` bytes apart there. Return true.
 
     In each row of the destination, the tensors' rows stand side by side. `itemsize` is the bytes of an element. Return false if the specs
-    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied.
+    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied. Python (`copy_alike`) calls the function.
     """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get_slot(f.tuple_item(pieces, 0), "Tensor.spec")

@@ -1,8 +1,8 @@
 """Emitters for direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode
-first (`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python when the fast path is built. Each `_emit_...(f)`
-writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in
-`f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the
-work.
+first (`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python when the fast path is built. `emit_functions`
+calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further
+emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then
+the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _emit_run_program(f: FunctionBuilder) -> None:
 
 def _emit_call_loop(f: FunctionBuilder) -> None:
     """Emit `call_loop(program, nodes, starts, results)`, for the opcode `CALL_OPCODE`: run a C loop of NumPy by `call_loop_on_scratch`,
-    with the same arguments and no scratch memory. Return whether that succeeded.
+    with the same arguments and no scratch memory. Return whether that succeeded. `run_program` calls the function.
     """
     f.emit_return(f.call("call_loop_on_scratch", I1, [*f.arguments, f.null()]))
 
@@ -230,7 +230,7 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
     for the opcode `WIDENED_CALL`. Return true, or false on a failure, as `call_loop_on_scratch`.
 
     `program` is the address of the integers of the program. The operands (`nodes`, byte offsets `starts`) are converted into scratch
-    memory, and the results from there into `result_tensors`, a tuple.
+    memory, and the results from there into `result_tensors`, a tuple. `run_program` calls the function.
     """
     program, nodes, starts, result_tensors = f.arguments
     size, operands, results, at_program = (f.load_word(program, 8 * k) for k in range(1, 5))
@@ -272,7 +272,8 @@ def _emit_convert_floats(f: FunctionBuilder, source_type: Type, result_type: Typ
     """Emit `widen(start, to, count)` or `narrow`: copy `count` floats from the address `start` to the address `to`, converted from LLVM
     type `source_type` to `result_type`. Return true.
 
-    They are copied in ascending order, so the source may stand further on in the memory of the result.
+    They are copied in ascending order, so the source may stand further on in the memory of the result. `call_widened` and `factor_qr` call
+    the function.
     """
     start, to, count = f.arguments
 
@@ -292,7 +293,7 @@ def _emit_call_loop_on_scratch(f: FunctionBuilder) -> None:
 
     `program` is the address of the integers of the program, and `memory` the address of scratch memory, or null. `nodes` and `starts` are
     the operands' nodes and byte offsets. `results` is the tuple of result tensors. Failures are an error of the loop, a result with the NaN
-    of a failure, and a non-finite operand if it must be finite.
+    of a failure, and a non-finite operand if it must be finite. `call_loop`, `call_widened` and `factor_qr` call the function.
     """
     program, nodes, starts, results, memory = f.arguments
     words = [f.load_word(program, 8 * k) for k in range(1, HEADER_WORDS)]

@@ -1,6 +1,7 @@
 """Emitters for free lists of small objects: a deallocated object of the classes `REUSED_CLASSES` is kept, and becomes the next new object
-of the same class. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder
-`f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+of the same class. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time.
 
 CPython's own allocation and deallocation take as long as the rest of an operation. So an emitted function replaces the deallocator of each
 class (`tp_dealloc`). Like CPython, this function untracks the object in the collector, clears the weak references and drops the slots. Then
@@ -42,7 +43,7 @@ def _get_free_list(f: FunctionBuilder, cls: str) -> tuple[Value, Value]:
 
 def _emit_new_object(f: FunctionBuilder, cls: str) -> None:
     """Emit `new_CLASS()`: return a new object of the class named `cls`, with empty slots, from the free list or newly allocated, as a new
-    reference; null if memory runs out.
+    reference; null if memory runs out. `FunctionBuilder.new_instance` emits the calls of the function.
     """
     length_address, items = _get_free_list(f, cls)
     count = length_address.load(I64)

@@ -90,7 +90,8 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
 
 def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
     """Emit `new_tensor_in_memory(value)`: convert a NumPy array, a list or a number to a new tensor by `convert_value`. A node in memory
-    takes the place of a known scalar. Return the tensor, a new reference. Return null if `convert_value` does.
+    takes the place of a known scalar. Return the tensor, a new reference. Return null if `convert_value` does. The entry of conversions
+    calls the function.
     """
     (value,) = f.arguments
     tensor = f.require_new(f.call("convert_value", POINTER, [value]))

@@ -1,7 +1,8 @@
 """Emitters for pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`frame`) of
-integers, is found by the key of the graph. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code
-function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
-a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+integers, is found by the key of the graph. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`,
+which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the
+function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python
+does the work.
 
 The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until the
 graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.
@@ -83,6 +84,7 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 
     Python makes a missing launch record. The caller owns a reference to `root`. Python code may run. A result of more than
     `MAX_SMALL_BLOCK_BYTES` bytes is declined if it has more than `MAX_RESULT_BYTES` bytes, or enough elements to be shared among threads.
+    `compute_node`, `compute_sources` and `new_user_tensor` call the function, and so do reads of a tensor's values.
     """
     (root,) = f.arguments
     recipe = f.get_slot(root, "Node.recipe")
@@ -130,7 +132,7 @@ def _emit_has_usable_record(f: FunctionBuilder) -> None:
     makes a missing record.
 
     False stands for a graph without a key or with an empty record, and for a record that needs workers that are not awake. An error may be
-    set.
+    set. `compute_fused` calls the function.
     """
     (root,) = f.arguments
 
@@ -162,7 +164,7 @@ def _emit_find_graph_record(f: FunctionBuilder) -> None:
     no record is known, or if memory runs out.
 
     `frames` is a dictionary from keys to records, and `key` the key of the graph, bytes. A missing record is made by a size-generic
-    template and put into `frames`, if possible. No Python code runs.
+    template and put into `frames`, if possible. No Python code runs. `run_graph` and `has_usable_record` call the function.
     """
     frames, key = f.arguments
     (cached_record,) = f.choose(load_walk_word(f, NEW_RECIPE_COUNT) > 0, lambda: [f.null()], lambda: [f.look_up(frames, key)])
@@ -192,7 +194,7 @@ def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Val
 
 def _emit_derive_node_record(f: FunctionBuilder) -> None:
     """Emit `derive_node_record(node)`: make and store the launch record of a pending node with sources in memory, by a size-generic
-    template. Return true, or false without a valid template. Python code may run at the end.
+    template. Return true, or false without a valid template. Python code may run at the end. `compute_with_sources` calls the function.
     """
     (node,) = f.arguments
     product = select_read_node(f, node)

@@ -1,7 +1,7 @@
 """Emitters for a walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a
 cache key. The results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walked`. Emitters run in Python when the fast
-path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further
-emitters add code to the function in `f`; a `Value` stands for a result at run time.
+path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
 until the results have been used, no Python code may run and no object tracked by the collector may be created.
@@ -234,7 +234,8 @@ def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
 
 def _emit_find_place(f: FunctionBuilder) -> None:
     """Emit `find_place(number, offset)`: return the index of the entry in the table `places` for a read of the node with the number
-    `number`, in memory, at `offset` in elements. The first call for this pair adds the entry.
+    `number`, in memory, at `offset` in elements. The first call for this pair adds the entry. `visit_node` and `sign_graph` call the
+    function.
     """
     number, offset = f.arguments
     first_entry = get_table_address(f, "first_place").at(number, I64)
@@ -261,7 +262,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
     tables. Return true.
 
     `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: the graph is too large or too deep, or has
-    traced or unfinished nodes. The tables are then incomplete.
+    traced or unfinished nodes. The tables are then incomplete. `build_graph_key` and `capture_graph` call the function.
     """
     node, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)

@@ -1,7 +1,7 @@
 """In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part. Emitters run in Python when
-the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function.
-Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or
-0; then the fallback in Python does the work.
+the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the
+docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
+declines by returning null, false or 0; then the fallback in Python does the work.
 
 Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
 pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row

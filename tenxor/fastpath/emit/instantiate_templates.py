@@ -1,7 +1,7 @@
 """Emitters for sized templates (`SizedTemplate`), here called rules: from one rule emitted code makes the result templates, recipes and
 launch records of tensors of new sizes. The size program of a rule gives the numbers; a cursor is the address of a pointer to the next of
-these. A rule is found by the signature of a call (`call_signatures.py`). Each `_emit_...(f)` writes one function of machine code at build
-time, which returns null to decline."""
+these. A rule is found by the signature of a call (`call_signatures.py`). At build time `emit_functions` calls each `_emit_...(f)`, which
+writes one function; the function returns null to decline."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Emitters for launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the
-address of the kernel, further words, and a row of five words for each argument. Emitters run in Python when the fast path is built. Each
-`_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to
-the function in `f`; a `Value` stands for a result at run time.
+address of the kernel, further words, and a row of five words for each argument. Emitters run in Python when the fast path is built.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _emit_count_elements(f: FunctionBuilder) -> None:
     """Emit `count_elements(recipe, view_index)`: return an element count of a recipe of the fast path, as an `i64`.
 
     Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it (`Recipe.packed_specs`).
+    `launch` calls the function.
     """
     recipe, view_index = f.arguments
     load_view_size = lambda: [f.get_slot(load_operand_spec(f, recipe, view_index - 1), "Spec.size")]

@@ -1,7 +1,7 @@
 """Creation of pending nodes, and of the tensors over new storages that hold them. A pending node is an operation (a recipe with sources)
-that is not computed yet. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the
-builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
-time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+that is not computed yet. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
     With `is_bounded`, the function returns null for a graph that the fallback in Python would evaluate or examine. Without, it returns null
     for an externally shared source. With `is_followed`, a node that depends on the tape gets a tape node, and a node that depends on an
     argument of a traced function gets its mark. Without, the function returns null for a source that depends on such an argument.
+    `new_user_node` and `replay_tape_step` call the function.
     """
     *references, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]

@@ -1,8 +1,8 @@
 """Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch
 record (bytes) tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a
-fused kernel. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`;
-the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A
-function declines by returning null, false or 0; then the fallback in Python does the work.
+fused kernel. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code
+function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
+a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
 where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.
@@ -108,7 +108,7 @@ def _emit_is_order_stable(f: FunctionBuilder) -> None:
     """Emit `is_order_stable(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
 
     Every reduction, also the node itself, must add in the order of the fused kernel. No reduction below the node may be a candidate for
-    single-pass fusion.
+    single-pass fusion. `compute_unfused` and `new_user_tensor` call the function.
     """
     (node,) = f.arguments
     require_all_stable_orders(f, node)
@@ -314,7 +314,7 @@ def _emit_compute_sources(f: FunctionBuilder) -> None:
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
     outer sum is made, so the plan may fuse the two. Python may run. The function returns true, also for sources that stay pending, or false
-    if an error is set.
+    if an error is set. `new_user_tensor` calls the function.
     """
     (node,) = f.arguments
     sources = f.hold_borrowed(f.get_slot(select_read_node(f, node), "Node.sources"))
@@ -563,7 +563,7 @@ def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
 
 def _emit_forget_recipe(f: FunctionBuilder) -> None:
     """Emit `forget_recipe(node)`: give a node with a new buffer the recipe of data in memory, and release its old recipe and sources. The
-    function returns nothing. Python code may run.
+    function returns nothing. Python code may run. Launches of nodes, graphs and plan steps call the function.
     """
     (node,) = f.arguments
     old = [f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]

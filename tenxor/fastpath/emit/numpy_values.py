@@ -1,7 +1,8 @@
 """Emitters for values of NumPy, lists and Python numbers as tensors, and for keys with NumPy's integers and arrays. A known scalar is a 0-d
-tensor whose storage holds a Python number. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code
-function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
-a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+tensor whose storage holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`,
+which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the
+function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python
+does the work.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def _emit_convert_value(f: FunctionBuilder) -> None:
     number. A scalar gives a known scalar. The result is a new reference.
 
     Return null for other values, also tensors, and for arrays and lists that the fallback converts: large ones, or of several types.
+    Operations, assignments and conversions call the function.
     """
     (value,) = f.arguments
     kind = f.type_of(value)
@@ -57,6 +59,7 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
     NumPy array of indices or a mask, and any other item itself.
 
     Return a new reference, or null for an array that the fallback converts: a 0-d or large one, or one of a dtype that is no index.
+    `convert_key` calls the function.
     """
     (item,) = f.arguments
     kind = f.type_of(item)
@@ -78,7 +81,7 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
 
 def _emit_convert_key(f: FunctionBuilder) -> None:
     """Emit `convert_key(key)`: return the index key `key`, a tuple or a single item, with its items converted by `convert_index`, as a new
-    reference. Return null if no item changes, and also if an item cannot be converted.
+    reference. Return null if no item changes, and also if an item cannot be converted. `get_item` and `set_item` call the function.
     """
     (key,) = f.arguments
 

@@ -1,8 +1,8 @@
 """Emitters for the execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in
 `runtime/plan_execution.py`. The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates. Emitters run in Python
-when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the
+docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
+declines by returning null, false or 0; then the fallback in Python does the work.
 
 The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL.
 """
@@ -222,7 +222,7 @@ def _emit_allocate_step_result(f: FunctionBuilder) -> None:
 
     `step` is the address of the step in the launch record, and has the size of the result. The buffer of slot `takes` of the list `nodes`
     is reused if the size is right and no other object refers to the buffer, unless it is externally shared or read-only. A negative `takes`
-    means a new buffer.
+    means a new buffer. `run_plan_step` calls the function.
     """
     step, takes, nodes = f.arguments
 

@@ -1,7 +1,8 @@
 """Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors. A known scalar is a 0-d tensor whose
-storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
-`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls each
+`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
+code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
+in Python does the work.
 """
 
 from __future__ import annotations
@@ -248,7 +249,8 @@ def _emit_to_list(f: FunctionBuilder) -> None:
     """Emit `to_list(x)`: return the elements of the tensor `x` as nested lists, or the number of a 0-d tensor, a new reference; null to
     leave the call to the fallback, as for view chains and tensors without elements.
 
-    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover.
+    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover. The entry of `Tensor.tolist`
+    calls the function.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))

@@ -1,7 +1,7 @@
 """Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the result.
-Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
-describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
-returning null, false or 0; then the fallback in Python does the work.
+Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with
+the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at
+run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel. A node is
-pending until it has a buffer. Each `_emit_...(f)` runs when the fast path is built, and writes one function with the builder `f`. Further
-emitters add code to the function in `f`; a `Value` stands for a result at run time.
+pending until it has a buffer. `emit_functions` calls each `_emit_...(f)` when the fast path is built, to write one function with the
+builder `f`. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Emitters for reads of rows at a mask or at indices along the first axis (`x[key]`), and for the row copies that writes share
 (`row_writes.py`). A copy descriptor, integers in a bytes object (`frame`), has the layouts of key and rows
 (`fastpath/copy_descriptors.py`); row offsets are the bytes from the first row to each selected row. Emitters run in Python when the fast
-path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further
-emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then
-the fallback in Python does the work.
+path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
+returning null, false or 0; then the fallback in Python does the work.
 
 For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
 counted first, and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
@@ -183,7 +183,9 @@ def _for_each_mask_word(
 
 
 def _emit_count_selected(f: FunctionBuilder) -> None:
-    """Emit `count_selected(mask, count)`: return the number of true elements of a mask of `count` elements at the address `mask`."""
+    """Emit `count_selected(mask, count)`: return the number of true elements of a mask of `count` elements at the address `mask`.
+    `select_rows` calls the function.
+    """
     mask, count = f.arguments
     f.emit_return(_for_each_mask_word(f, mask, count, f.i64(0), lambda _, bits, total: total + intrinsic("ctpop", bits)))
 
@@ -193,7 +195,8 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
     of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
 
     `key` is a tensor (a mask or indices) or a list of integers; `node` is the evaluated node of a tensor. `frame` is the copy descriptor.
-    For indices the function writes the byte offsets of the rows to the address `row_offsets`.
+    For indices the function writes the byte offsets of the rows to the address `row_offsets`. `select_items` and `write_selection` call the
+    function.
     """
     key, node, frame, row_offsets = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -267,7 +270,8 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
 
     NAME is `name`, "read" or "write": `read_rows` copies from the tensor at the address `start` to the rows at `packed_rows`, which are
     `along` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. An `along` of 0 repeats one packed row.
-    `frame` is the copy descriptor, and `mask` the address of the first byte of a mask.
+    `frame` is the copy descriptor, and `mask` the address of the first byte of a mask. `select_items` and `write_selection` call the
+    function.
     """
     packed_rows, start, row_offsets, mask, frame, count, along = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -297,7 +301,7 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
     The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`, as long as
     the copy descriptor `frame` says. Rows are added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or
-    int64, the function returns false and does nothing.
+    int64, the function returns false and does nothing. `accumulate_selection` calls the function.
     """
     packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
@@ -359,7 +363,8 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
     made.
 
     For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
-    `cache_rows_template` builds it, or Python code (`copy_descriptors.record_row_count`) does.
+    `cache_rows_template` builds it, or Python code (`copy_descriptors.record_row_count`) does. `select_items` and `write_selection` call
+    the function.
     """
     template, count = f.arguments
     f.hold_borrowed(template)
@@ -531,7 +536,7 @@ def _emit_select_items(f: FunctionBuilder) -> None:
     call to the fallback.
 
     The rows are copied at once. The function returns null if no row is selected, and where `find_selection_template` or `compute_content`
-    declines.
+    declines. `select_item` calls the function.
     """
     x, key = f.arguments
     template = find_selection_template(f, x, key)

@@ -1,8 +1,8 @@
 """Emitters for the sorting of rows, by values or by positions, and for the selection of their extreme elements. A program, 64-bit integers
 (`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it. Emitters run in Python when the fast path is built.
-Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code
-to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in
-Python does the work.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
     """Emit `has_irregular_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats of LLVM type `kind`
-    at the address `start`.
+    at the address `start`. `sort_rows` and `unique` call the function.
     """
     start, count = f.arguments
 

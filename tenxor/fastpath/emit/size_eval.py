@@ -1,8 +1,8 @@
 """Emitters of the evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words. A cursor
 in emitted code is three 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so
 far. The atoms are the integers that products refer to: the inputs, then quotients and remainders. Emitters run in Python when the fast path
-is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time.
+is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes
+this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`.
 """
@@ -75,7 +75,8 @@ def _emit_evaluate_sum(f: FunctionBuilder) -> None:
     it.
 
     `cursor` is the address of three words: the address of the next word, an overflow flag, which an overflow sets, and the number of atoms.
-    `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
+    `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far. `evaluate_program`
+    and `divide_sums` call the function.
     """
     cursor, atoms = f.arguments
     failed = _get_overflow_flag(cursor)

@@ -1,6 +1,7 @@
 """Functions for the type slots of `Tensor`, as machine code. The interpreter calls them for operators (`fastpath/type_slots.py`). Each
-function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before. Each
-`_emit_...(f)` runs when the fast path is built, and writes one function with the builder `f`; `f.arguments` are the operands.
+function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before.
+`emit_functions` calls each `_emit_...(f)` when the fast path is built, to write one function with the builder `f`; `f.arguments` are the
+operands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Emitters for copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands. Emitters
-run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
-describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
-returning null, false or 0; then the fallback in Python does the work.
+run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the
+builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
+time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 
 A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.
@@ -36,7 +36,8 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
 
     Bit k of `source_mask` is set if source k is to be copied; the tuple has None for a source read directly.
     `update_recipes.record_copying_variant` records the same in Python. The function returns null for an operation outside `CHEAP_OP_NAMES`,
-    for a recipe without packed specs, for sources not much smaller than the node, and for view chains and offset tables.
+    for a recipe without packed specs, for sources not much smaller than the node, and for view chains and offset tables. `copy_sources`
+    calls the function.
     """
     recipe, source_mask = f.arguments
     op, sizes = f.get_slot(recipe, "Recipe.op"), f.get_slot(recipe, "Recipe.shape")

@@ -1,7 +1,7 @@
 """A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `numbers`,
 which has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time.
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
@@ -161,7 +161,7 @@ def _emit_is_injective(f: FunctionBuilder) -> None:
     write is safe; if so, set `Spec.is_writable`.
 
     The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together. The
-    function returns false for view chains and offset tables.
+    function returns false for view chains and offset tables. `write_part` and `find_usual_recipe` call the function.
     """
     (spec,) = f.arguments
     old_flag = f.get_slot(spec, "Spec.is_writable")
@@ -339,7 +339,8 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
     """Emit `find_or_add_spec(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
 
     `start` is the index position where the search begins. The further arguments are those of `find_spec`. The function returns null for
-    sizes, strides or element counts above `MAX_EXTENT`, and with an error set. Python code may run.
+    sizes, strides or element counts above `MAX_EXTENT`, and with an error set. Python code may run. `find_spec` and `find_python_spec` call
+    the function.
     """
     _, *key = f.arguments
     interned_spec = _load_indexed_spec(f, f.call("find_spec_position", I64, f.arguments))
@@ -383,7 +384,8 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
     """Emit `new_spec(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read. The arguments are
     those of `find_spec`.
 
-    The function returns null for sizes, strides or element counts above `MAX_EXTENT`, and if memory runs out.
+    The function returns null for sizes, strides or element counts above `MAX_EXTENT`, and if memory runs out. `find_or_add_spec` calls the
+    function.
     """
     dtype, ndim, numbers = f.arguments
     size, is_dense = f.local(I64, f.i64(1)), f.local(I64, f.i64(1))

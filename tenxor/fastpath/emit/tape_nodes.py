@@ -1,7 +1,8 @@
 """Emitters for the tape: the tape node (`TapeNode`, the record for derivatives) of a new node, as in `autodiff/tape.py`, and replayed
-derivative steps, as in `autodiff/replay.py`. Emitters run in Python when the fast path is built. Each `_emit_...(f)` writes one
-machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
-`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+derivative steps, as in `autodiff/replay.py`. Emitters run in Python when the fast path is built. `emit_functions` calls each
+`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
+code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
+in Python does the work.
 """
 
 from __future__ import annotations
@@ -243,6 +244,7 @@ def _emit_replay_tape_step(f: FunctionBuilder) -> None:
     """Emit `replay_tape_step(step, nodes)`: return a new node for a recorded derivative step, or null if the fallback must make it.
 
     `step` is a tuple of the recipe, the positions of the sources in the list `nodes`, and the offsets. The node is a new reference.
+    `replay_tape_steps` calls the function.
     """
     step, nodes = f.arguments
     recipe, numbers, offsets = (f.tuple_item(step, k) for k in range(3))

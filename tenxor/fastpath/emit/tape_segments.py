@@ -1,8 +1,8 @@
 """Emitters for derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive
 tape nodes. `autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python. Emitters run in Python when the fast path is
-built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
-fallback in Python does the work.
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 
 Both are walks in the tables of `graph_walk.py`. So no Python code runs until their results are put together.
 """
@@ -50,7 +50,7 @@ def _emit_get_tape_node(f: FunctionBuilder) -> None:
     """Emit `get_tape_node(residual)`: return the content of the slot `tape_node` of the node `residual`, borrowed: a tape node, a mark or
     None.
 
-    Another object, such as a tape node, is returned unchanged.
+    Another object, such as a tape node, is returned unchanged. `collect_tape` and `build_segment_key` call the function.
     """
     (residual,) = f.arguments
     f.return_if(f.is_instance(residual, "Node"), lambda: f.get_slot(residual, "Node.tape_node"))

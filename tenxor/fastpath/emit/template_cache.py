@@ -1,7 +1,8 @@
 """Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments. A spec is the interned
 shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs. Emitters
-run in Python when the fast path is built. Each `_emit_...(f)` writes one machine-code function with the builder `f`; the docstring
-describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the
+builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
+time.
 
 The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
 two dictionaries for each spec would take more memory than everything else.
@@ -108,7 +109,7 @@ def _is_same_key(f: FunctionBuilder, key: Value, other_key: Value) -> Value:
 
 def _emit_is_same_key(f: FunctionBuilder) -> None:
     """Emit `is_same_key(key, other_key)`: return whether two distinct objects are equal keys: both integers, or both tuples. No Python code
-    runs. The result is false for other types.
+    runs. The result is false for other types. `find_cached` calls the function.
     """
     key, other_key = f.arguments
     kind = f.type_of(key)
@@ -125,7 +126,7 @@ def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
 
 def _emit_get_table(f: FunctionBuilder) -> None:
     """Emit `get_table(spec, slot)`: return the cache table (a dictionary) in the slot at byte `slot` of a spec, created if necessary, as a
-    new reference; null if memory runs out.
+    new reference; null if memory runs out. `cache_template` calls the function.
     """
     slot_address = _get_slot_address(f, CacheTable(*f.arguments))
     f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
@@ -144,7 +145,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
     arguments before `template` are those of `find_cached`.
 
     The template goes into the inline cache if an entry is free and the template has no key yet. The function returns true, or false if an
-    error is set. Python code may run, which may clear all tables first.
+    error is set. Python code may run, which may clear all tables first. `instantiate_cached` and `cache_rows_template` call the function.
     """
     spec, slot, operation, other_key, template = f.arguments
     count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
@@ -196,7 +197,7 @@ def _emit_write_inline_cache(f: FunctionBuilder) -> None:
     of `spec`, and the key (`operation`, `other_key`) into the template.
 
     The caller has checked that an entry is free and that the template has no key. The function returns true, or false if memory runs out.
-    Clearing the result caches also clears this entry.
+    Clearing the result caches also clears this entry. `cache_template` calls the function.
     """
     spec, operation, other_key, template = f.arguments
     is_first = _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0])
