@@ -1,4 +1,8 @@
-"""Assignments to an element or to a part of a tensor, written into memory at once.
+"""Emitters for assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node
+(the immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python when the fast path is
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
@@ -23,11 +27,11 @@ from .template_cache import get_cache_table
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to assign to an element or a part of a tensor.
+    """Emit into `module` the functions to assign to an element or a part of a tensor. `method_entries.emit_module` calls this at build
+    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `set_item`, `assign_item`, `set_element`, `set_masked`, `write_part`, `store_number`, `are_equal_tuples`,
     `replace_elements` and `unshare_storage`.
-    `objects` is the table of the objects that the code refers to.
     """
     _emit_write_part(
         FunctionBuilder(module, objects, "write_part", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)])
@@ -48,10 +52,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_set_item(f: FunctionBuilder) -> None:
-    """Emit `set_item(x, key, value)`: write `x[key] = value` into memory now, not as a pending node.
+    """Emit `set_item(x, key, value)`, for the entries of `Tensor.__setitem__` and `fill_`: do `x[key] = value` in memory now, not as a
+    pending node.
 
-    Return None as a new reference, or null to decline. The function calls `assign_item` with its own arguments. If that declines without
-    an error, it calls `assign_item` again. Then NumPy arrays and integers in `key` are replaced by tensors and ints (`convert_key`), and
+    Return None as a new reference, or null to decline. The function calls `assign_item` with its own arguments. If that declines without an
+    error, it calls `assign_item` again. Then NumPy arrays and integers in `key` are replaced by tensors and ints (`convert_key`), and
     `value` by a tensor (`convert_value`). It declines if neither changes.
     """
     x, key, value = f.arguments
@@ -71,7 +76,7 @@ def _emit_set_item(f: FunctionBuilder) -> None:
 
 def _emit_assign_item(f: FunctionBuilder) -> None:
     """Emit `assign_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change. Return None as a new
-    reference, or null to decline.
+    reference, or null to decline. `set_item` calls the function.
 
     `value` is a tensor or a number. The key is basic, a list, or one tensor: a mask or indices. Memory with further readers is not
     overwritten: small memory is copied first, and a whole tensor written under a mask gets new memory. Other writes to such memory are
@@ -134,13 +139,13 @@ def _unwrap_scalar(f: FunctionBuilder, x: Value, value: Value) -> Value:
 
 
 def _emit_set_element(f: FunctionBuilder) -> None:
-    """Emit `set_element(x, offset, value)`: write a number into the storage of the tensor `x`, `offset` elements from the start. Return
-    None as a new reference, or null to decline.
+    """Emit `set_element(x, offset, value)`: write the number `value` into the storage of the tensor `x`, at `offset`, an `i64`, in elements
+    from the start. Return None as a new reference, or null to decline.
 
     `value` is a number, or a tensor of one element with the dtype of `x`. Pending content of the storage is evaluated first. Small memory
     with other readers is copied first; externally shared memory is written in place in spite of other readers. Declined are known scalars
     `x`, nodes on the tape, views as another dtype, read-only memory, larger memory with other readers, a lock held by another thread, and
-    numbers that `store_number` does not take.
+    numbers that `store_number` does not take. `assign_item` calls the function.
     """
     x, offset, value = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -180,8 +185,8 @@ def _set_by_tensor(f: FunctionBuilder, x: Value, key: Value, value: Value) -> Va
 
 
 def _emit_are_equal_tuples(f: FunctionBuilder) -> None:
-    """Emit `are_equal_tuples(left, right)`: return whether two tuples of integers that fit into 64 bits, such as shapes or strides, are
-    equal.
+    """Emit `are_equal_tuples(left, right)`: return whether two Python tuples of integers that fit into 64 bits, such as shapes or strides,
+    are equal.
     """
     left, right = f.arguments
     f.return_if(left.equals(right), lambda: f.constant(I1, True))
@@ -198,7 +203,7 @@ def _emit_set_masked(f: FunctionBuilder) -> None:
     or null to decline.
 
     `x` and `mask` are tensors. Declined are masks of another dtype than bool or another shape than `x`, a tensor as `value`, and externally
-    shared memory. `replace_elements` writes the result into `x`, and may decline, too.
+    shared memory. `replace_elements` writes the result into `x`, and may decline, too. `assign_item` calls the function.
     """
     x, mask, value = f.arguments
     compute_specs(f, x, mask)
@@ -236,7 +241,7 @@ def _emit_replace_elements(f: FunctionBuilder) -> None:
 
     `result` was computed from `x` and `operand`, a tensor or a number, and must have the shape and the dtype of `x`. If `x` covers its
     storage and has the layout of `result`, the storage takes over the node of `result`. Otherwise the elements are written into the part of
-    the storage. Known scalars `x`, and storages on the tape, are declined.
+    the storage. Known scalars `x`, and storages on the tape, are declined. `apply_in_place` and `set_masked` call the function.
     """
     x, result, operand = f.arguments
     storage, spec, offset = (f.hold_borrowed(f.get_slot(x, f"Tensor.{slot}")) for slot in ("storage", "spec", "offset"))
@@ -313,7 +318,7 @@ def _write_known_scalar(
 def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value:
     """Emit a test whether a write has nothing to write: the destination has no elements, and the value has the same shape and dtype.
 
-    `value_spec` is the spec of the value, and `spec` the spec of the destination.
+    `value_spec` is the spec of the value, and `spec` the spec of the destination. Return the result, an `i1`.
     """
     (shape, dtype), (target_shape, target_dtype) = [(f.get_slot(s, "Spec.shape"), f.get_slot(s, "Spec.dtype")) for s in (value_spec, spec)]
     is_empty = f.and_then(f.is_object(f.get_slot(spec, "Spec.size"), "0"), lambda: dtype.equals(target_dtype))
@@ -322,7 +327,7 @@ def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value
 
 def _compute_second_operand(f: FunctionBuilder, y: Value) -> None:
     """Emit the evaluation of the tensor `y`, the second operand of an in-place write: while pending, `y` may refer to memory that is
-    overwritten. A known scalar needs none. The emitted function returns null or 0 where `compute_storage` does.
+    overwritten. A known scalar is not evaluated. Return None. The emitted function returns null or 0 where `compute_storage` does.
     """
     storage = f.get_slot(y, "Tensor.storage")
     f.emit_if(f.is_instance(storage, "Storage"), lambda: compute_storage(f, storage))
@@ -345,7 +350,7 @@ def compute_storage(f: FunctionBuilder, storage: Value) -> None:
 
 def _emit_write_part(f: FunctionBuilder) -> None:
     """Emit `write_part(storage, spec, offset, value)`: write `value`, a tensor or a number, over a part of a storage. Return None as a new
-    reference, or null to decline.
+    reference, or null to decline. `assign_item` and `replace_elements` call the function.
 
     The part is the view with the spec `spec` that begins at element `offset`. If `value` is this view itself, or has no elements, nothing
     is written. Small memory with other readers is copied first; larger memory with other readers is declined. The old content is evaluated
@@ -371,7 +376,7 @@ def _emit_write_part(f: FunctionBuilder) -> None:
     shares_storage = f.and_then(is_tensor, lambda: f.get_slot(value, "Tensor.storage").equals(storage))
 
     def is_already_written() -> Value:
-        """Test whether the value is the part itself: then `x[key] += y` has already written to it."""
+        """Emit a test whether the value is the part itself: then `x[key] += y` has already written the part."""
         is_same_view = f.and_then(f.get_slot(value, "Tensor.spec").equals(spec), lambda: f.unbox_integer(start).equals(offset))
         return f.and_then(is_same_view, lambda: f.call("is_injective", I1, [spec]))
 
@@ -434,18 +439,19 @@ def _new_scalar(f: FunctionBuilder, value: Value) -> Value:
 
 
 def _launch_in_place(f: FunctionBuilder, storage: Value, template: Value, source: Value, sources: Value, offsets: Value) -> None:
-    """Emit the launch of a write over the memory of `storage`; small memory with other readers is copied first.
+    """Emit the launch of a write over the memory of `storage`; small memory with other readers is copied first. Return None.
 
-    `template` is the template of the write (`WriteTemplate`), and `source` the node or scalar written. `sources` is the tuple with `source`
-    alone, and `offsets` the tuple of the offsets of the source and of the destination. The emitted function returns null or 0 without a
-    write if `require_own_memory` or the launch fails.
+    `template` is the recorded template of the write (`WriteTemplate`), and `source` the node or scalar written. `sources` is the tuple with
+    `source` alone, and `offsets` the tuple of the offsets of the source and of the destination. The emitted function returns null or 0
+    without a write if `require_own_memory` or the launch fails.
     """
     buffer = require_own_memory(f, storage, source, f.get_slot(f.get_slot(template, "ResultTemplate.spec"), "Spec.dtype"))
     f.require(f.call("launch", I1, [f.get_slot(template, "ResultTemplate.launch_record"), f.null(), sources, offsets, buffer]))
 
 
 def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype: Value) -> Value:
-    """Emit code after which the write is the only reader of the memory of `storage`. Return the buffer to write into, borrowed.
+    """Emit code after which only the storage `storage` and the write itself refer to the memory of `storage`. Return the `Buffer` to write
+    into, borrowed.
 
     `source` is the node read by the write, possibly the node of `storage`. If the memory has further readers, the storage gets a copy
     first, of up to `MAX_SMALL_BLOCK_BYTES` bytes. The emitted function returns null or 0 for larger memory with further readers. The same
@@ -465,7 +471,8 @@ def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype:
 
 
 def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
-    """Emit a test whether nothing but the storage, and the write with the source node `source`, refers to the content of `storage`.
+    """Emit a test whether nothing but the storage, and the write with the source node `source`, refers to the content of `storage`. Return
+    the result, an `i1`.
 
     The emitted function returns null or 0 for a pending node.
     """
@@ -478,7 +485,7 @@ def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
 
 def _emit_unshare_storage(f: FunctionBuilder) -> None:
     """Emit `unshare_storage(storage)`: give a storage a new node with a copy of its elements, so that nothing else reads its memory. Return
-    true, or false to decline.
+    true, or false to decline. Writes call the function before they overwrite memory with other readers.
 
     The content must be in memory, of up to `MAX_SMALL_BLOCK_BYTES` bytes, neither on the tape nor externally shared. False is also the
     result if another thread holds the lock, or memory runs out.

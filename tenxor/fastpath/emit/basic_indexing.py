@@ -1,5 +1,8 @@
-"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
-(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called.
+"""Emitters for basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
+(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python when the fast path is built.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ MAX_PY_SSIZE = (1 << 63) - 1  # PY_SSIZE_T_MAX
 
 
 class SelectedView(NamedTuple):
-    """A view of a tensor, as selected by a key: its dtype, number of axes, and offset in the storage, in elements. `dims` is the address of
-    an array of 64-bit integers: the sizes, and from `MAX_AXES` on the strides.
+    """A view of a tensor, as selected by a key, in `Value`s of run time: its dtype, number of axes, and offset in the storage, in elements.
+    `dims` is the address of an array of 64-bit integers: the sizes, and from `MAX_AXES` on the strides.
     """
 
     dtype: Value
@@ -37,10 +40,11 @@ class SelectedView(NamedTuple):
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read a tensor by a key, and to find the element or the view that a basic key selects.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
 
-    The functions emitted include `get_item`, `select_item`, `item_at`, `gather_among_slices`, `find_element`,
-    `evaluate_key` and `is_basic`.
-    `objects` is the table of the objects that the code refers to.
+    The functions emitted include `get_item`, `select_item`, `item_at`, `gather_among_slices`, `find_element`, `evaluate_key` and
+    `is_basic`.
     """
     parameters = [("x", POINTER), ("key", POINTER)]
     _emit_find_element(FunctionBuilder(module, objects, "find_element", parameters, I64))
@@ -55,8 +59,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value]:
     """Emit a test whether `key`, an integer or a tuple with an integer for each axis, selects a single element of the tensor `x`.
 
-    Return the result of the test, and the offset of the element in the storage, in elements (meaningless if the test fails). The test fails
-    for other keys, an index out of range, and a tensor without strides. Python code may run.
+    Return the result of the test, an `i1`, and the offset of the element in the storage, an `i64`, in elements. The offset is meaningless
+    if the test fails. The test fails for other keys, an index out of range, and a tensor without strides. Python code may run.
     """
     is_int_or_tuple = f.or_else(f.is_instance(key, "int"), lambda: f.is_instance(key, "tuple"))
     (position,) = f.choose(is_int_or_tuple, lambda: [f.call("find_element", I64, [x, key])], lambda: [f.i64(0)])
@@ -95,8 +99,8 @@ def _emit_find_element(f: FunctionBuilder) -> None:
 
 
 def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
-    """Emit loads of the shape, strides and offset of the tensor `x`. Return two tuples and an integer of Python, borrowed. Strides and
-    offset are in elements.
+    """Emit loads of the shape, strides and offset of the tensor `x`. Return all three, as two Python tuples and a Python integer, borrowed.
+    Strides and offset are in elements.
 
     The emitted function returns null or 0 for a tensor without strides.
     """
@@ -109,8 +113,8 @@ def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
 def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
     """Emit the evaluation of a basic `key` of the tensor `x`: integers, slices, None and an Ellipsis that select a view.
 
-    Return a description of the view. The emitted function returns null or 0 for other keys, keys of an element, indices out of range, and
-    more than `MAX_KEY_ITEMS` items.
+    Return the view's dtype, sizes, strides and offset; no tensor is made. The emitted function returns null or 0 for other keys, keys of an
+    element, indices out of range, and more than `MAX_KEY_ITEMS` items.
     """
     dims = f.local(array(I64, VIEW_DIMS + 2))
     f.require(f.call("evaluate_key", I1, [x, key, dims]))
@@ -121,14 +125,15 @@ def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
 def look_up_view_spec(f: FunctionBuilder, selected_view: SelectedView) -> Value:
     """Emit the lookup of the spec of the view described by `selected_view`; a missing spec is made. Python code may run.
 
-    Return the spec, which is held (see `FunctionBuilder.hold_borrowed`). The emitted function returns null or 0 if memory runs out.
+    Return the spec, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
     """
     return find_spec(f, selected_view.dtype, selected_view.ndim, selected_view.dims)
 
 
 def _emit_evaluate_key(f: FunctionBuilder) -> None:
-    """Emit `evaluate_key(x, key, dims)`: find the view that a basic key of the tensor `x` selects. Return true, or false for other keys,
-    indices out of range, keys of an element, more than `MAX_KEY_ITEMS` items, and a tensor `x` without strides.
+    """Emit `evaluate_key(x, key, dims)`: find the view that a basic key of the tensor `x` selects, and describe it in the array `dims`.
+    Return true, or false for other keys, indices out of range, keys of an element, more than `MAX_KEY_ITEMS` items, and a tensor `x`
+    without strides.
 
     The view is stored into `dims`, an array of 64-bit integers: the sizes, and from `MAX_AXES` on the strides. The number of axes and the
     offset in the storage follow at `VIEW_DIMS`. Strides and offset are in elements.
@@ -269,7 +274,7 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
 
 
 def _emit_get_item(f: FunctionBuilder) -> None:
-    """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline.
+    """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline. The entry of `Tensor.__getitem__` calls the function.
 
     The function calls `select_item`. If that gives null without an error, it calls `select_item` again, with NumPy arrays and integers in
     `key` replaced by tensors and ints (`convert_key`).
@@ -285,7 +290,7 @@ def _emit_get_item(f: FunctionBuilder) -> None:
 
 
 def _emit_select_item(f: FunctionBuilder) -> None:
-    """Emit `select_item(x, key)`: return `x[key]` as a new reference; null to decline.
+    """Emit `select_item(x, key)`: return `x[key]` as a new reference; null to decline. `get_item` calls the function.
 
     The result is a view for a basic key that selects no element. It is a new tensor for an element, and for a list, a mask or index
     tensors. NumPy arrays and integers in `key` are declined.
@@ -341,7 +346,7 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
     """Emit `gather_among_slices(x, key)`: return `x[key]`, a new pending tensor, for a tuple of index tensors, slices and at most one
     Ellipsis; null to decline, as for other items in the key.
 
-    The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`.
+    The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`. `select_item` calls the function.
     """
     x, key = f.arguments
     count, ndim = f.load_word(key, SIZE_OFFSET), f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET)
@@ -372,7 +377,8 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
 
 
 def _emit_item_at(f: FunctionBuilder) -> None:
-    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number and a new reference; null to decline.
+    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number and a new reference; null to decline. The
+    entry of `Tensor.item` calls the function.
 
     A pending tensor is evaluated as a whole first, if it is small (`require_small`). Declined are keys that select no single element, known
     scalars, and larger pending tensors.
@@ -393,8 +399,8 @@ def _emit_item_at(f: FunctionBuilder) -> None:
 
 
 def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
-    """Emit the creation of a 0-d tensor, a known scalar, with the element of `x` at `offset` elements in its storage. Return the tensor as
-    a new reference, not held.
+    """Emit the creation of a 0-d tensor, a known scalar (a Python number in the storage), with an element of `x`. `offset` is the position
+    of the element in the storage of `x`, an `i64`, in elements. Return the tensor as a new reference, not held.
 
     A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 for a storage
     on the tape, and for a view as another dtype. A large pending storage, or a pending storage while results may not be computed early,

@@ -1,4 +1,8 @@
-"""Emitter for the key of traced nodes: how nodes depend on the placeholders of a traced function.
+"""Emitters for the batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder
+is a node without a value, in place of an argument; a traced node is one that depends on it. Emitters run in Python when the fast path is
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 
 Under this key `autodiff/batching.py` records the nodes of a batch, and `autodiff/scan_loop.py` compiled iterations.
 
@@ -30,7 +34,8 @@ INDEPENDENT_NODE_NUMBER = -1 << 40
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to build the key of traced nodes from a walk through them.
+    """Emit into `module` the functions to build the key of traced nodes from a walk through them. `method_entries.emit_module` calls this
+    at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `is_traced`, `append_to_batch_key`, `build_batch_key` and its entry for Python, `python_batch_key`.
     """
@@ -43,7 +48,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_is_traced(f: FunctionBuilder) -> None:
-    """Emit `is_traced(x)`: return whether the object `x` is a node that depends on a placeholder, without being one."""
+    """Emit `is_traced(x)`: return whether the object `x` is a node that depends on a placeholder, without being one. `append_to_batch_key`
+    and `build_batch_key` call the function.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Node"))
     past = f.get_slot(x, "Node.tape_node")
@@ -61,8 +68,8 @@ def _visit_if_traced(f: FunctionBuilder, node: Value, *further_arguments: Value)
 
 
 def _load_mark(f: FunctionBuilder, node: Value, has_marks: Value) -> Value:
-    """Emit the mark of a traced node or placeholder, which is added to four times the number of its recipe: 1 with a tape node, 2 for a
-    constant, otherwise 0. Without `has_marks`, the mark is 0.
+    """Emit the mark of `node`, a traced node or placeholder: an `i64` that the key adds to four times the number of the recipe. The mark is
+    1 with a tape node, 2 for a constant, otherwise 0. If the `i1` `has_marks` is false, the mark is 0.
 
     The emitted function returns null or 0 for a constant without `has_marks`, and for a tape node with a hook if `has_marks`.
     """
@@ -81,13 +88,13 @@ def _depends_on_placeholder(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
-    """Emit `append_to_batch_key(node, next_number, inputs, depth, has_marks)`: append a traced node to the key, after the nodes that it
-    reads, and give it a number. Return true.
+    """Emit `append_to_batch_key(node, next_number, inputs, depth, has_marks)`: append the traced node `node` to the key, after the nodes
+    that it reads, and give it a number. The function calls itself for these nodes. Return true.
 
-    A node independent of the placeholders is only marked (`INDEPENDENT_NODE_NUMBER`). `next_number` is the address of the
-    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. With `has_marks`, the key
-    tells nodes with a tape node, constants and other nodes apart. The function returns false if the recipe of a node does not determine its
-    value, if `depth` is too large, and where `_load_mark` declines.
+    A node independent of the placeholders is only marked (`INDEPENDENT_NODE_NUMBER`). `next_number` is the address of the number that the
+    next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. With `has_marks`, the key tells nodes with
+    a tape node, constants and other nodes apart. The function returns false if the recipe of a node does not determine its value, if
+    `depth` is too large, and where `_load_mark` declines.
     """
     node, next_number, inputs, depth, has_marks = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -150,12 +157,11 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `build_batch_key(args)`: return the key of traced nodes, a new bytes object; null to decline. The key tells how the roots
-    depend on the placeholders.
+    """Emit `build_batch_key(args)`: return the key of traced nodes, a new bytes object; null to decline. Python calls the function as
+    `python_batch_key`. The key tells how the roots depend on the placeholders.
 
-    `args` is the address of three lists, `roots`, `placeholders` and `inputs`, and of True or False, `has_marks` of
-    `append_to_batch_key`. The nodes and scalars read besides the placeholders are appended to `inputs`. After null, `inputs` may have
-    grown.
+    `args` is the address of three lists, `roots`, `placeholders` and `inputs`, and of True or False, `has_marks` of `append_to_batch_key`.
+    The nodes and scalars read besides the placeholders are appended to `inputs`. After null, `inputs` may have grown.
     """
     (args,) = f.arguments
     roots, placeholders, inputs, marks_flag = (args.at(k, POINTER).load(POINTER) for k in range(4))

@@ -1,4 +1,9 @@
-"""Binary search in sorted arrays, and linear interpolation, as bytecode programs (`fastpath/direct_call_programs.py`) ask for them."""
+"""Emitters for binary search in sorted arrays, and for linear interpolation. Programs, 64-bit integers, describe such calls
+(`fastpath/direct_call_programs.py`). Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which
+writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in
+`f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the
+work.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +36,8 @@ _HEIGHT_PARAMETERS = [("heights", POINTER), ("beside", I64), ("has_left", I64), 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation. `objects` gives the addresses of Python
-    objects.
+    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation. `method_entries.emit_module` calls this
+    at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
     dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,
@@ -80,6 +85,7 @@ def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
 
     `sorted` and `wanted` are the addresses of the two arrays, `sorted_stride` and `value_stride` their strides in bytes. `size` is at least
     1, and `to` is an array of int64. NaN sorts last. If `right` is not 0, a position is after equal elements, otherwise before them.
+    `run_search` and `digitize` call the function, and Python code by address, without the GIL.
     """
     *arguments, right = f.arguments
     ordered, size, sorted_stride, _, _, value_stride, _ = arguments
@@ -102,8 +108,8 @@ def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
 def _emit_linear_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
     """Emit `search_few_DTYPE_SIDE`, the search in a short sorted array without NaN for contiguous wanted values; return true.
 
-    The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". Each value is compared with each
-    element. A wanted NaN gets the position `size`.
+    The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". `search_DTYPE` calls the function.
+    Each value is compared with each element. A wanted NaN gets the position `size`.
     """
     ordered, size, sorted_stride, wanted, count, _, to = f.arguments
     kind, _ = _get_comparison_type(dtype)
@@ -136,9 +142,9 @@ def _emit_linear_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
 def _emit_binary_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
     """Emit `search_many_DTYPE_SIDE`: a uniform binary search for each wanted value; return true.
 
-    The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". A mask skips half of the rest: LLVM
-    would turn a select into a branch, which is often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3, 6.2.1: uniform
-    binary search.)
+    The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". `search_DTYPE` calls the function. A
+    mask skips half of the rest: LLVM would turn a select into a branch, which is often mispredicted. (D. Knuth, The Art of Computer
+    Programming, volume 3, 6.2.1: uniform binary search.)
     """
     ordered, size, sorted_stride, wanted, count, value_stride, to = f.arguments
     kind, letter = _get_comparison_type(dtype)
@@ -185,7 +191,7 @@ def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `count_non_nan_DTYPE(sorted, size, stride)`: return how many of the `size` >= 1 ascending floats at the address `sorted`,
     `stride` bytes apart, are not NaN. DTYPE is `dtype`.
 
-    NaN sorts last.
+    NaN sorts last. `search_many_DTYPE_SIDE` calls the function.
     """
     ordered, size, stride = f.arguments
 
@@ -205,7 +211,7 @@ def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `ascends_DTYPE(sorted, size, stride)`: return whether the `size` >= 1 elements at the address `sorted`, `stride` bytes apart,
     ascend, without NaN.
 
-    Equal neighbours are allowed. DTYPE is `dtype`.
+    Equal neighbours are allowed. DTYPE is `dtype`. `digitize` and `interpolate` call the function.
     """
     ordered, size, stride = f.arguments
     kind, letter = _get_comparison_type(dtype)
@@ -239,7 +245,7 @@ def _emit_run_search(f: FunctionBuilder) -> None:
     result. Return true; false only for an unknown dtype number in the program.
 
     `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
-    offsets, and `results` the tuple with the tensor for the positions, an int64 tensor in memory.
+    offsets, and `results` the tuple with the tensor for the positions, an int64 tensor in memory. `run_program` calls the function.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -253,7 +259,7 @@ def _emit_digitize(f: FunctionBuilder) -> None:
     """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions, as
     NumPy's `digitize`. Return true, or false, to decline, if the edges neither ascend nor descend or hold NaN.
 
-    The arguments are those of `run_search`. Descending edges are searched from the end.
+    The arguments are those of `run_search`. Descending edges are searched from the end. `run_program` calls the function.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -283,7 +289,7 @@ def _emit_interpolate(f: FunctionBuilder) -> None:
     computed by the same steps as in NumPy (`arr_interp`). `point_stride`, `value_stride` and `height_stride` are strides in bytes, of
     `points`, `wanted` and `heights`. If `has_left` is not 0, `left` is the height before the first point; otherwise the first height is.
     `has_right` and `right` do the same behind the last point. The points must be at least two and ascend, without NaN; equal neighbours are
-    allowed. With the result 0, nothing is written.
+    allowed. With the result 0, nothing is written. `run_interpolation` calls the function, and Python code by address, without the GIL.
     """
     points, size, point_stride, wanted, count, value_stride, to, heights, height_stride, has_left, left, has_right, right = f.arguments
     f.require(size > 1)
@@ -335,7 +341,7 @@ def _emit_run_interpolation(f: FunctionBuilder) -> None:
     Return true, or false to decline.
 
     The arguments are those of `run_search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
-    values also give false: checking the order of the points would take too long.
+    values also give false: checking the order of the points would take too long. `run_program` calls the function.
     """
     program, _, _, results = f.arguments
     has_left, left, has_right, right = (f.load_word(program, 8 * k) for k in range(1, 5))

@@ -1,4 +1,9 @@
-"""Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found."""
+"""Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
+(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements. Emitters run in Python when the fast
+path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
+returning null, false or 0; then the fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +27,9 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype. `objects` is the
-    table of the objects that the code refers to.
+    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
     """
     for dtype in COUNTABLE_DTYPES:
         integer_parameters = [("start", POINTER), ("count", I64), ("apart", I64)]
@@ -53,7 +59,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_replay_counted(f: FunctionBuilder) -> None:
     """Emit `replay_counted(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as
-    a new reference; null to decline.
+    a new reference; null to decline. `replay_method` calls the function.
 
     `template` is the recorded template (`DirectCallTemplate`). `args` is the address of the `argument_count` arguments after `x`; `tensors`
     counts the tensors with `x`.
@@ -78,7 +84,8 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
     """Emit `new_vector(table, size)`: return a new, uninitialized 1-d tensor of `size` elements, a new reference; null if memory is short
     or `table` raises an error.
 
-    `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor.
+    `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor. `bincount` and `unique` call the
+    function.
     """
     table, size = f.arguments
     key = f.box_integer(size)
@@ -92,7 +99,7 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
 
 
 def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> Value:
-    """Emit the creation of a tuple of uninitialized 1-d tensors. Return the tuple, which is held (see `FunctionBuilder.hold_borrowed`).
+    """Emit the creation of a tuple of uninitialized 1-d tensors. Return the tuple, which is held (see `FunctionBuilder.hold_owned`).
 
     Tensor k has `sizes[k]` elements, and item k of the tuple `tables` maps sizes to templates of tensor k. The emitted function returns
     null or 0 on a failure.
@@ -109,17 +116,17 @@ def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> V
 
 
 def _load_integer(f: FunctionBuilder, dtype: DType, address: Value) -> Value:
-    """Emit the load of an integer of `dtype` at `address`, extended to 64 bits. Return the integer."""
+    """Emit the load of an integer of `dtype` at `address`, extended to 64 bits. Return the integer, an `i64`."""
     kind = int_type(dtype.bits)
     integer = address.load(kind)
     return integer if kind is I64 else integer.cast("sext" if dtype.kind == "int" else "zext", I64)
 
 
 def _emit_find_range(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `range_<dtype>(start, count, stride, ends)`: store the minimum and the maximum of `count` integers, at least 1, as two 64-bit
-    words at `ends`; return true.
+    """Emit `range_<dtype>(start, count, stride, ends)`: store the minimum and the maximum of `count` >= 1 integers of the dtype `dtype`, at
+    the address `start`, as two 64-bit words at `ends`; return true.
 
-    `stride` is the stride of the integers in bytes.
+    `stride` is the stride of the integers in bytes. `bincount` calls the function.
     """
     start, count, stride, ends = f.arguments
     kind, letter = int_type(dtype.bits), "s" if dtype.kind == "int" else "u"
@@ -148,9 +155,11 @@ def _emit_find_range(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `count_<dtype>(start, count, stride, to)`: add 1 to `to[i]` for each of `count` integers i; return true.
+    """Emit `count_<dtype>(start, count, stride, to)`: add 1 to `to[i]` for each of `count` integers i of the dtype `dtype`, at the address
+    `start`; return true.
 
-    `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in bytes.
+    `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in bytes. `bincount` calls the
+    function.
     """
     start, count, stride, to = f.arguments
 
@@ -162,10 +171,11 @@ def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_add_weights(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `weigh_<dtype>(start, count, stride, weights, weight_stride, to)`: add the weight of each of `count` integers i to `to[i]`, in
-    order; return true.
+    """Emit `weigh_<dtype>(start, count, stride, weights, weight_stride, to)`: add the weight of each of `count` integers i of the dtype
+    `dtype`, at the address `start`, to `to[i]`, in order; return true.
 
     `weights` and `to` are arrays of float64. `stride` and `weight_stride` are the strides in bytes of the integers and the weights.
+    `bincount` calls the function.
     """
     start, count, stride, weights, weight_stride, to = f.arguments
 
@@ -187,7 +197,8 @@ def _for_each_integer(
     weights: Value | None = None,
     weight_stride: Value | None = None,
 ) -> None:
-    """Emit a loop that runs the code of `emit_body(address of integer, address of weight)`, and then a return of true.
+    """Emit a loop that runs the code of `emit_body(address of integer, address of weight)` for each integer, and then a return of true from
+    the function being emitted.
 
     There are `count` integers of `dtype`, beginning at `start`. `stride` and `weight_stride` are the strides in bytes of integers and
     weights. Without weights (None), the second address has no meaning. The loop is unrolled if the integers are contiguous and, at run
@@ -215,8 +226,8 @@ def _emit_bincount(f: FunctionBuilder) -> None:
     weights.
 
     `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
-    offsets, and `tables` is described at `_new_vectors`. Return null, to decline, for negative integers, for a result of more than
-    `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
+    offsets, and `tables` the tuple of a mapping from sizes to templates of the result. `replay_counted` calls the function. Return null, to
+    decline, for negative integers, for a result of more than `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
     """
     program, _, _, tables = f.arguments
     number, min_size, has_weights = (f.load_word(program, 8 * k) for k in range(1, 4))
@@ -270,7 +281,9 @@ def _compare_with_previous(start: Value, kind: Type, k: Value, lanes: int) -> tu
 
 
 def _emit_count_distinct(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `distinct_<type>(start, count)`: return the number of distinct values among `count` >= 1 sorted elements of LLVM type `kind`."""
+    """Emit `distinct_<type>(start, count)`: return the number of distinct values among `count` >= 1 sorted elements of LLVM type `kind` at
+    the address `start`. Python code also calls the function by address.
+    """
     start, count = f.arguments
     vector_steps = (count - 1) >> COMPARED_LANES.bit_length() - 1
 
@@ -290,10 +303,10 @@ def _emit_count_distinct(f: FunctionBuilder, kind: Type) -> None:
 
 
 def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `put_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements, in order, at `to`; return their
-    number.
+    """Emit `put_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements at the address `start`, in order,
+    at the address `to`; return their number.
 
-    `kind` is the LLVM type of the elements.
+    `kind` is the LLVM type of the elements. Python code also calls the function by address.
     """
     start, count, to = f.arguments
     vector_steps = (count - 1) >> COMPARED_LANES.bit_length() - 1
@@ -331,7 +344,7 @@ def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
 def _emit_count_runs(f: FunctionBuilder, bits: int) -> None:
     """Emit `runs_<bits>(start, permutation, count)`: return the number of runs of equal elements among `count` >= 1 elements at `start`.
 
-    The elements are read in the order given by `permutation`, or as they stand if `permutation` is null.
+    The elements are read in the order given by `permutation`, or as they stand if `permutation` is null. `unique` calls the function.
     """
     start, permutation, count = f.arguments
     kind = int_type(bits)
@@ -352,7 +365,8 @@ def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
 
     The `count` elements at `start` are read in the order given by `permutation`, or as they stand if `permutation` is null. Unless null,
     `counts` takes the length of each run. With a permutation, `inverse` takes the run of each element, and must not be null; `indices`,
-    unless null, takes the position of the first element of each run. `counts`, `inverse` and `indices` are arrays of int64.
+    unless null, takes the position of the first element of each run. `counts`, `inverse` and `indices` are arrays of int64. `unique` calls
+    the function.
     """
     start, permutation, values, indices, inverse, counts, count = f.arguments
     kind = int_type(bits)
@@ -387,8 +401,9 @@ def _emit_unique(f: FunctionBuilder) -> None:
     """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors; null, to decline, if an element is NaN or a negative
     zero, if sorting fails, or if memory runs out.
 
-    The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in this order. The arguments are those
-    of `bincount`. A C function of NumPy sorts a copy of the elements, or a permutation of it if positions are wanted.
+    `replay_counted` calls the function. The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in
+    this order. The arguments are those of `bincount`; item k of `tables` maps sizes to templates of tensor k. A C function of NumPy sorts a
+    copy of the elements, or a permutation of it if positions are wanted.
     """
     program, nodes, starts, tables = f.arguments
     bits, nan_check, sort, argsort, wanted, n, item_bytes = (f.load_word(program, 8 * k) for k in range(1, 8))

@@ -1,5 +1,7 @@
-"""Emitters for small memory: blocks of up to `MAX_SMALL_BLOCK_BYTES` bytes, objects that return to the free list of their size when
-deallocated.
+"""Emitters for small memory: blocks of up to `MAX_SMALL_BLOCK_BYTES` bytes, Python objects that return to the free list of their size when
+deallocated. The data of a block stand behind its header. Emitters run in Python when the fast path is built. `emit_functions` calls each
+`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
+code to the function in `f`; a `Value` stands for a result at run time.
 
 Blocks are counted apart from the pool. `@counts` has the bytes in use, the peak of these, the bytes kept for reuse, and the bytes allowed.
 Beyond the allowed bytes no block is given here, and Python decides (`Pool.raise_small_allowance`).
@@ -25,7 +27,8 @@ BYTES_IN_USE_OFFSET, PEAK_BYTES_OFFSET, POOLED_BYTES_OFFSET, ALLOWED_BYTES_OFFSE
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to allocate, lend and free small blocks of memory.
+    """Emit into `module` the functions to allocate and free small blocks of memory. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `allocate_block`, `new_block`, `dealloc_block`, `release_blocks` and `get_block_buffer`.
     """
@@ -45,7 +48,7 @@ def _emit_allocate_block(f: FunctionBuilder) -> None:
     """Emit `allocate_block(nbytes)`: return a block object with at least `nbytes` bytes of data, a new reference; null beyond the allowed
     bytes, without an error, or if memory runs out.
 
-    The block comes from the free list of its size, or is newly allocated.
+    The block comes from the free list of its size, or is newly allocated. The data are not initialized.
     """
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT_BYTES - 1)).logical_shift_right(6)
@@ -83,7 +86,8 @@ def _round_up_units(f: FunctionBuilder, units: Value) -> Value:
 
 
 def _emit_new_block(f: FunctionBuilder) -> None:
-    """Emit `new_block(units)`: return a newly allocated block with `units` times `UNIT_BYTES` bytes of data, or null if memory runs out.
+    """Emit `new_block(units)`: return a newly allocated block with `units` times `UNIT_BYTES` bytes of data, a new reference; null if
+    memory runs out. `allocate_block` calls the function.
 
     The block holds no reference to its type, which is immortal. Large blocks begin at different offsets in their pages (see
     `block_pool.START_STAGGER_BYTES`).
@@ -108,8 +112,8 @@ def _emit_new_block(f: FunctionBuilder) -> None:
 
 
 def _emit_block_dealloc(f: FunctionBuilder) -> None:
-    """Emit `dealloc_block(block)`, the deallocator of a block: put the block into the free list of its size. If more than `MAX_FREE_BYTES`
-    bytes would be kept, all free blocks are released first, as other sizes are needed now.
+    """Emit `dealloc_block(block)`, the deallocator of a block: put the block into the free list of its size. CPython calls the function; it
+    returns nothing. If more than `MAX_FREE_BYTES` bytes would be kept, all free blocks are released first, as other sizes are needed now.
     """
     (block,) = f.arguments
     units = f.load_word(block, UNITS_OFFSET)
@@ -135,7 +139,9 @@ def _emit_block_get_buffer(f: FunctionBuilder) -> None:
 
 
 def _emit_release_blocks(f: FunctionBuilder) -> None:
-    """Emit `release_blocks()`: return the memory of all free blocks to the system."""
+    """Emit `release_blocks()`: return the memory of all free blocks to the system. Python and `dealloc_block` call the function. The
+    function returns nothing.
+    """
     f.for_range(f.i64(SIZE_CLASS_COUNT), lambda units: _release_size_class(f, units))
     get_counter_address(f, POOLED_BYTES_OFFSET).store(f.i64(0))
     f.emit("ret void")

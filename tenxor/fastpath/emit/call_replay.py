@@ -1,5 +1,7 @@
-"""Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its
-template."""
+"""Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result
+template (`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. `emit_functions` calls each `_emit_...(f)` when
+the fast path is built, to write one machine-code function, described by the docstring. Further emitters add code to the function in the
+builder `f`. A function declines by returning null, false or 0; then the fallback in Python does the work."""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the k
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls.
+    """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls. `method_entries.emit_module` calls
+    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
+    code.
 
     The functions emitted include `replay_call`, `replay_method`, `replay_keyword_call`, `find_call_template`, `apply_template`,
     `call_numpy`, `build_key`, `replay_steps` and `apply_view`."""
@@ -69,7 +73,7 @@ def _emit_replay_keyword_call(f: FunctionBuilder) -> None:
     arguments.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. Return the result as a
-    new reference, or null to decline."""
+    new reference, or null to decline. `replay_call` calls the function."""
     x, args, count, keyword_count, name = f.arguments
     return_keyword_call(f, args, count, keyword_count, lambda names: f.call("replay_method", POINTER, [x, args, count, names, name]))
 
@@ -89,12 +93,12 @@ def return_keyword_call(f: FunctionBuilder, args: Value, count: Value, keyword_c
 def spread_arguments(
     f: FunctionBuilder, args: Value, keywords: Value, emit_call: Callable[[Value, Value, Value], Value], first_item: int = 1
 ) -> Value:
-    """Emit the code of `emit_call(arguments, count, keyword_count)` for the tuple `args` from item `first_item` on, and the dictionary
-    `keywords`. Return the result of that code, a pointer.
+    """Emit code that lays the arguments of a Python call out in an array, and the code of `emit_call(arguments, count, keyword_count)` for
+    them. The arguments are the tuple `args` from item `first_item` on, and the dictionary `keywords`. Return the result of `emit_call`, a
+    pointer.
 
     `arguments` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. The result is null,
-    without a call, for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The tuple and the dictionary own the
-    arguments."""
+    without a call, for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The pointers in the array are borrowed."""
     positional, count = f.address_at(args, TUPLE_ITEMS_OFFSET + 8 * first_item), f.load_word(args, SIZE_OFFSET) - first_item
     size = f.call("PyDict_Size", I64, [keywords])
 
@@ -118,8 +122,8 @@ def spread_arguments(
 
 
 def _emit_build_key(f: FunctionBuilder) -> None:
-    """Emit `build_key(x)`: return the key of an argument in cache tables, as `recorder.build_key` does, a new reference; null for types
-    without a key.
+    """Emit `build_key(x)`: return the key of the argument `x` in cache tables, as `recorder.build_key` does, a new reference; null for
+    types without a key.
 
     The key of a tensor is its spec, of a float its 8 bytes, of a bool one of two markers, and of a `NamedDefault` its class. None, a
     string, a type, a dtype, an integer, and a tuple of integers are their own keys."""
@@ -142,8 +146,8 @@ def _emit_build_key(f: FunctionBuilder) -> None:
 
 
 def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
-    """Emit `is_integer_tuple(x, depth)`: return whether a tuple holds only integers and tuples of them, nested less than `MAX_TUPLE_DEPTH`
-    deep. `depth` is the number of tuples around `x`."""
+    """Emit `is_integer_tuple(x, depth)`: return whether the tuple `x` holds only integers and tuples of integers, nested less than
+    `MAX_TUPLE_DEPTH` deep. `depth` is the number of tuples around `x`."""
     x, depth = f.arguments
     f.require(depth < MAX_TUPLE_DEPTH)
 
@@ -169,7 +173,8 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
     `names`, or null.
 
     The function looks for equal arguments, then for any value of the only number among them, then for a size-generic template. It declines
-    if there is none, if an argument has no key (`build_key`), or if the call is recorded as impossible to replay."""
+    if there is none, if an argument has no key (`build_key`), or if the call is recorded as impossible to replay. `replay_method` and
+    `gather_elements` call the function."""
     x, args, count, names, name = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -215,8 +220,9 @@ def _instantiate_for_call(
     """Emit a call of `instantiate_call`: make the template of a call by a size-generic template, and record it at `cache_entry`. Return the
     template, borrowed, or null if no size-generic template fits.
 
-    `cache_entry` is the spec, the slot, the name and the key for `instantiate_call`. The call has `x` and `argument_count` arguments at
-    `args`, the last by the keywords `names`, or null; arguments with a bit in `tape_mask` are on the tape."""
+    `cache_entry` has the first four arguments of `instantiate_call`: the spec with the table, the table's byte offset, the method's name
+    and the key. The call has `x` and `argument_count` arguments at `args`, the last by the keywords `names`, or null; arguments with a bit
+    in `tape_mask` are on the tape."""
     all_arguments = f.local(array(POINTER, MAX_KEYWORD_CALL_ARGUMENTS + 1))
     f.require(argument_count <= MAX_KEYWORD_CALL_ARGUMENTS)
     all_arguments.store(x)
@@ -256,7 +262,8 @@ def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, ar
 
 def _emit_replay_method(f: FunctionBuilder) -> None:
     """Emit `replay_method(x, args, count, names, name)`: return the result of a recorded call of the method `name` of `x`, as a new
-    reference; null to decline. The arguments are those of `find_call_template`."""
+    reference; null to decline. The arguments are those of `find_call_template`. Entries of methods and functions, and `replay_call`, call
+    the function."""
     x, args, count, names, _ = f.arguments
     template = f.require_new(f.call("find_call_template", POINTER, f.arguments))
     argument_count, tensors = count_arguments(f, count, names), f.local(I64, f.i64(1))
@@ -289,8 +296,8 @@ def _emit_replay_method(f: FunctionBuilder) -> None:
 
 
 def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> None:
-    """Emit the code of `read(tensor)` for the tensor `x`, and for each tensor among the `argument_count` arguments at `args`. Return None.
-    The first three arguments of the function being emitted are `x`, `args` and `argument_count`."""
+    """Emit the code of `read(tensor)` for the tensor `x`, and for each tensor among the `argument_count` arguments at the address `args`.
+    Return None. These three are the first arguments of the function being emitted (`f.arguments`)."""
     x, args, argument_count, *_ = f.arguments
 
     def read_if(k: Value) -> None:
@@ -303,8 +310,8 @@ def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> Non
 
 def _emit_apply_template(f: FunctionBuilder) -> None:
     """Emit `apply_template(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, by `template`, as a
-    new reference; null to decline. `args` is the address of the `argument_count` further arguments; `tensors` is the number of tensors
-    among these and `x`.
+    new reference; null to decline. `replay_method` and `gather_elements` call the function. `args` is the address of the `argument_count`
+    further arguments; `tensors` is the number of tensors among these and `x`.
 
     A `StepsTemplate` gives a pending result; other templates give a view (`apply_view`)."""
     x, _, _, tensors, template = f.arguments
@@ -329,8 +336,8 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
 
 
 def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
-    """Emit the node that the tensor `x` reads, new for a known scalar, and the offset, a Python integer, in elements. Return both, which
-    are held. The emitted function returns null or 0 where `read_operand` declines."""
+    """Emit loads of the node that the tensor `x` reads, and of the offset, a Python integer, in elements. A known scalar (a Python number
+    in the storage) gets a new node. Return both, which are held. The emitted function returns null or 0 where `read_operand` declines."""
 
     def read_node() -> list[Value]:
         _, node, is_node, offset = read_operand(f, x)
@@ -363,7 +370,7 @@ def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value
 
 def _emit_replay_steps(f: FunctionBuilder) -> None:
     """Emit `replay_steps(template, operands)`: make the nodes of the steps of the `StepsTemplate` `template`, mostly one. Return a new
-    tensor of the last node, or null if memory runs out.
+    tensor of the last node; null to decline (`new_user_node`, `new_user_tensor`), or if memory runs out.
 
     `operands` is the address of pairs of a node and an offset in elements, a Python integer, owned by the caller. It is null without
     operands."""
@@ -408,7 +415,7 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
     called with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The
     arguments are those of `apply_template`.
 
-    Declined are tensors on the tape. An error in the function also gives null, with the error set."""
+    Declined are tensors on the tape. An error in the function also gives null, with the error set. `replay_method` calls the function."""
     *_, tensors, template = f.arguments
     arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.i64(0))
@@ -435,8 +442,8 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
 
 def _emit_tensor_from_array(f: FunctionBuilder) -> None:
     """Emit `tensor_from_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of
-    `template`, an `InMemoryTemplate`. Return null if `array` is null, has another number of bytes than the spec, or is not C-contiguous and
-    writable."""
+    `template`, an `InMemoryTemplate`, as a new reference. Return null if `array` is null, has another number of bytes than the spec, or is
+    not C-contiguous and writable."""
     array, template = f.arguments
     f.decline_if(f.is_null(array))
     tensor = f.require_new(
@@ -450,10 +457,11 @@ def _emit_tensor_from_array(f: FunctionBuilder) -> None:
 
 
 def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], template: Value) -> Value:
-    """Emit the results of a `TupleTemplate`, one for each of its element templates. Return a new reference to a tuple, or to the tuple type
-    of the template; null, with an error set, if its construction raises. The emitted function returns null if a result cannot be made.
+    """Emit the building of the results of a call by `template`, a `TupleTemplate`: one result for each of its element templates. Return a
+    new reference to a tuple, or to the tuple type of the template; null, with an error set, if its construction raises. The emitted
+    function returns null if a result cannot be made.
 
-    `call_arguments` are the arguments of `apply_template` before the template."""
+    `call_arguments` are the arguments of `apply_template` before the template: `x`, `args`, `argument_count` and `tensors`."""
     element_templates, result_constructor = (
         f.get_slot(template, "TupleTemplate.element_templates"),
         f.get_slot(template, "TupleTemplate.result_constructor"),
@@ -478,7 +486,8 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 
 def _emit_apply_view(f: FunctionBuilder) -> None:
     """Emit `apply_view(x, template)`: return the view of the tensor `x` that `template` describes, or `x` itself for an `OperandTemplate`,
-    as a new reference. Return null, to decline, if the template is a view chain recorded for another offset."""
+    as a new reference. Return null, to decline, if the template is a view chain recorded for another offset. `apply_template` calls the
+    function."""
     x, template = f.arguments
     f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
     offset = load_computed_slot(f, x, "offset")
@@ -526,11 +535,13 @@ def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> 
 
 
 def _emit_replay_step(f: FunctionBuilder) -> None:
-    """Emit `replay_step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null if memory runs
-    out. `reads` is an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record the step.
+    """Emit `replay_step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null to decline or if
+    memory runs out (`new_user_node`). `reads` is an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record
+    the step.
 
     A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of the tuple `earlier_nodes`; a scalar is taken as it is.
-    `operands` is the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset."""
+    `operands` is the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset. `replay_steps`
+    calls the function."""
     recipe, reads, operands, earlier_nodes = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(reads, k) for k in range(3))
     read_sources = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(sources, SIZE_OFFSET)]))

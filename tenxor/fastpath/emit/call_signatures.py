@@ -1,9 +1,10 @@
-"""Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors.
+"""Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors. A signature is a
+sequence of 64-bit words in the global `@kind`, valid until the next signature is written there. Of shapes and strides it says only which
+entries are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`). Emitters run in
+Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`;
+the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
-Of shapes and strides the signature says only which entries are equal, 0 or 1. The distinct entries, the dims, are listed beside the
-signature, each once (`get_dim_addresses`). Calls of one signature share size-generic templates (`instantiate_templates.py`). The signature
-is a sequence of 64-bit words in the global `@kind`, valid until the next signature is written there; no Python code runs while it is
-written.
+Calls of one signature share size-generic templates (`instantiate_templates.py`). No Python code runs while a signature is written.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _IDENTITY_TYPES = ("NoneType", "DType", "str", "type")
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to write and look up the signatures of calls and graphs.
+    """Emit into `module` the functions to write and look up the signatures of calls and graphs. `method_entries.emit_module` calls this at
+    build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
-    The functions emitted include `sign_call`, `sign_graph`, `sign_write`, `python_sign_call`, `python_sign_graph` and
-    `clear_signatures`.
+    The functions emitted include `sign_call`, `sign_graph`, `sign_write`, `python_sign_call`, `python_sign_graph` and `clear_signatures`.
     """
     module.define_global("kind", f"internal global [{2 + MAX_SIGNATURE_WORDS + MAX_SIGNATURE_DIMS} x i64] zeroinitializer, align 64")
     module.define_global("kind_specs", f"internal global [{1 + MAX_NOTED_SPECS} x i64] zeroinitializer, align 64")
@@ -100,8 +101,8 @@ def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, k
 
 
 def find_signature_entry(f: FunctionBuilder) -> Value:
-    """Emit the lookup of the signature written last among the known signatures. Return its `size_generic.SignatureTemplates`, borrowed. The
-    emitted function returns null or 0 if the signature is unknown.
+    """Emit the lookup of the signature written last among the known signatures. Return the `size_generic.SignatureTemplates` stored for it,
+    borrowed. The emitted function returns null or 0 if the signature is unknown.
     """
     entry = f.call("find_signature_entry", POINTER, [])
     f.decline_if(f.is_null(entry))
@@ -109,8 +110,8 @@ def find_signature_entry(f: FunctionBuilder) -> Value:
 
 
 def _emit_find_signature_entry(f: FunctionBuilder) -> None:
-    """Emit `find_signature_entry()`: look up the signature written last, and return its `size_generic.SignatureTemplates`, borrowed; null
-    on a miss.
+    """Emit `find_signature_entry()`: look up the signature written last, and return the `size_generic.SignatureTemplates` stored for it,
+    borrowed; null on a miss.
 
     A direct-mapped cache of `RECENT_SIGNATURES` recent signatures, indexed by a hash of the words, stands before the dictionary in Python.
     An entry is valid while the dictionary refers to the `SignatureTemplates` too. An entry owned by the cache alone counts as a miss, but
@@ -196,13 +197,15 @@ def _add_word(f: FunctionBuilder, word: Value | int) -> None:
 
 
 def _add_object(f: FunctionBuilder, x: Value) -> None:
-    """Emit the append of the address of the object `x` to the signature. The `SignatureTemplates` of a signature keep the objects alive."""
+    """Emit the append of the address of the object `x` to the signature. The `SignatureTemplates` stored for a signature keep its objects
+    alive.
+    """
     _add_word(f, x.cast("ptrtoint", I64))
 
 
 def _emit_add_dim(f: FunctionBuilder) -> None:
-    """Emit `add_dim(number, may_add)`: return the reference to a number in the list of dims of the signature: 0 or 1 for these numbers, or
-    k + 2 for entry k of the list.
+    """Emit `add_dim(number, may_add)`: return the reference to the `i64` `number` in the list of dims of the signature: 0 or 1 for these
+    numbers, or k + 2 for entry k of the list.
 
     A missing number is appended to the list if `may_add` is true and the list has room; otherwise the result is -1.
     """
@@ -280,7 +283,7 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
     integer does not fit into 64 bits.
 
     A reference is appended if the list of dims has the integer, or if the integer is `MIN_REFERENCED_INTEGER` or more and there is room.
-    Otherwise the value is appended, as the integer may be an axis or a repeat count.
+    Otherwise the value is appended, as the integer may be an axis or a repeat count. `add_argument` calls the function.
     """
     value, fits = f.unbox_checked(f.arguments[0])
     f.require(fits)
@@ -292,8 +295,8 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
 
 
 def _emit_add_argument(f: FunctionBuilder) -> None:
-    """Emit `add_argument(x)`: append an argument of any type to the signature; a tensor adds only its tag. Return true, or false, so that
-    no signature exists, for types without a place in a signature.
+    """Emit `add_argument(x)`: append the argument `x`, any object, to the signature: a tag (`TENSOR_TAG` to `OBJECT_TAG`) and a value; a
+    tensor adds only its tag. Return true, or false, so that no signature exists, for types without a place in a signature.
     """
     (x,) = f.arguments
     kind = f.type_of(x)
@@ -384,8 +387,8 @@ def _emit_sign_call(f: FunctionBuilder) -> None:
 
 
 def _emit_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `sign_graph(frames)`: write the signature of the graph visited last (by `build_graph_key`), and return whether the graph has
-    one.
+    """Emit `sign_graph(frames)`: write the signature of the graph visited last (by `build_graph_key`) to the global `@kind`. Return whether
+    the graph has one.
 
     The signature begins with the address of `frames`, the dictionary that will hold the launch record of the graph. The result is false if
     a layout has no place in a signature, or for more than `MAX_SIGNATURE_WORDS` words.
@@ -437,7 +440,8 @@ def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
 
 
 def _add_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> None:
-    """Emit the append of the layout through which `recipe` reads source `k`, or of the target layout for k = number of sources.
+    """Emit the append of the layout through which `recipe` reads source `k`, or of the target layout for k = number of sources. `k` is an
+    `i64`. Return None.
 
     Layouts are taken from the specs of a recipe made by the fast path, otherwise from the layout keys.
     """
@@ -533,11 +537,12 @@ def _add_shape(f: FunctionBuilder, shape: Value) -> None:
 
 
 def _emit_sign_write(f: FunctionBuilder) -> None:
-    """Emit `sign_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
-    `spec` of `storage`. Return whether the write has a signature: false if a value or view has no place in one, or for more than
-    `MAX_SIGNATURE_WORDS` words.
+    """Emit `sign_write(storage, spec, value)`: put the signature of an assignment into the global `@kind`: `value`, a tensor or a number,
+    is written through a view of `storage` with the spec `spec`. Return whether the assignment has a signature: false if a value or view has
+    no place in one, or for more than `MAX_SIGNATURE_WORDS` words.
 
-    After the views come the shapes of the whole storages, the shapes of the nodes of the write.
+    After the views come the shapes of the whole storages, which are the shapes of the nodes of the assignment. `write_part` calls the
+    function.
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_instance(value, "Tensor")

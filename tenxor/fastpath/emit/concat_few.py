@@ -1,4 +1,9 @@
-"""Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result."""
+"""Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded
+template has copy descriptors, integers that describe each region (`fastpath/strided_copy.py`). Emitters run in Python when the fast path is
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,8 @@ MAX_JOIN_ARGUMENTS = 16  # operands and further arguments for which size-generic
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to concatenate or stack a few tensors as recorded.
+    """Emit into `module` the functions to concatenate or stack a few tensors as recorded. `method_entries.emit_module` calls this at build
+    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `replay_join`, `join_tensors`, `instantiate_join`, `build_join_key`, `copy_region` and `copy_rows`.
     """
@@ -58,10 +64,10 @@ def _emit_replay_join(f: FunctionBuilder) -> None:
 
 
 def _emit_build_join_key(f: FunctionBuilder) -> None:
-    """Emit `build_join_key(pieces, further_args, count)`: return the key of a call, a new tuple: the keys (`build_key`) of the `count`
-    further arguments at the address `further_args`, then the specs of the tensors in the tuple `pieces`.
+    """Emit `build_join_key(pieces, further_args, count)`: return the key under which a call is recorded, a new tuple: the keys
+    (`build_key`) of the `count` further arguments at the address `further_args`, then the specs of the tensors in the tuple `pieces`.
 
-    Return null if an argument has no key, or an item of `pieces` is no tensor.
+    Return null if an argument has no key, or an item of `pieces` is no tensor. `join_tensors` calls the function.
     """
     pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)
@@ -89,7 +95,7 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
     function name `op` or by a size-generic template; null to decline.
 
     `pieces` is a list or tuple of at most `MAX_JOINED_TENSORS` tensors, or one tensor. `further_args` is the address of the `count` further
-    arguments, keyword values and keywords.
+    arguments, keyword values and keywords. `replay_join` calls the function.
     """
     op, operands, further_args, count = f.arguments
 
@@ -149,11 +155,11 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_join(f: FunctionBuilder) -> None:
-    """Emit `instantiate_join(spec, slot, op, key, pieces, further_args, count)`: make the template of a call by a size-generic template,
+    """Emit `instantiate_join(spec, slot, op, key, pieces, further_args, count)`: make the template of a join by a size-generic template,
     and record it in the table at byte `slot` of `spec`, under `op` and `key`.
 
     Return the template, borrowed from the table; null without a size-generic template, or for more than `MAX_JOIN_ARGUMENTS` operands and
-    arguments. The further arguments are those of `join_tensors`.
+    arguments. The further arguments are those of `join_tensors`. `join_tensors` calls the function.
     """
     *cache_entry, pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)
@@ -165,10 +171,11 @@ def _emit_instantiate_join(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_region(f: FunctionBuilder) -> None:
-    """Emit `copy_region(source, to, box)`: copy a strided region of elements between two addresses, and return true.
+    """Emit `copy_region(source, to, box)`: copy a strided region of elements from the address `source` to the address `to`, and return
+    true.
 
     `box` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows. `source` and `to` are the
-    addresses of the first row.
+    addresses of the first row. Joins, sorts and programs of direct calls call the function.
     """
     source, to, box = f.arguments
     (n, source_stride, to_stride), (m, inner_source_stride, inner_to_stride), row_layout = (
@@ -189,6 +196,7 @@ def _emit_copy_region(f: FunctionBuilder) -> None:
 
 def _emit_copy_rows(f: FunctionBuilder) -> None:
     """Emit `copy_rows(source, to, count, source_stride, to_stride, width)`: copy `count` rows of `width` bytes, and return true.
+    `copy_region` calls the function.
 
     The rows are `source_stride` bytes apart at the address `source`, and `to_stride` bytes apart at the address `to`.
     """

@@ -1,4 +1,9 @@
-"""Concatenation of many tensors: contiguous data in memory and known scalars are copied in one call."""
+"""Emitters for the concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
+(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python when the fast path is built.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,8 @@ from .tape_nodes import is_tape_recorded
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to copy many tensors into one.
+    """Emit into `module` the functions to copy many tensors into one. `method_entries.emit_module` calls this at build time. `module` is
+    the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `is_copyable`, `store_specs`, `copy_tensors`, `copy_equal_tensors`, `specs_of`, `copy_pieces` and
     `copy_alike`.
@@ -33,9 +39,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
-    """Emit an entry for Python: call the emitted function named `function` with a tuple, an address and `numbers` integers.
+    """Emit an entry for Python, `specs_of`, `copy_pieces` or `copy_alike`: call the emitted function named `function` with a tuple of
+    tensors, an address and `numbers` integers.
 
-    The entry takes the address as a Python integer. The entry returns the truth value of the call as a bool, or null if an error is set.
+    The entry takes the address and the integers as Python integers. It returns the truth value of the call as a bool, or null if an error
+    is set.
     """
     _, args, _ = f.arguments
     pieces, *boxed_integers = (args.at(k, POINTER).load(POINTER) for k in range(2 + numbers))
@@ -46,8 +54,9 @@ def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
 
 
 def _emit_is_copyable(f: FunctionBuilder) -> None:
-    """Emit `is_copyable(storage)`: return whether the content of a storage is in memory or a known scalar, and no tape has to record the
-    copy. It is false also for a storage of another class.
+    """Emit `is_copyable(storage)`: return whether the content of the storage `storage` is in memory or a known scalar, and no tape has to
+    record the copy. It is false also for a storage of another class. `store_specs`, `copy_tensors` and `copy_equal_tensors` call the
+    function.
     """
     (storage,) = f.arguments
     f.return_if(is_known_scalar(f, storage), lambda: f.constant(I1, True))
@@ -59,10 +68,11 @@ def _emit_is_copyable(f: FunctionBuilder) -> None:
 
 
 def _emit_store_specs(f: FunctionBuilder) -> None:
-    """Emit `store_specs(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the first column of the
-    array `table`. Return true.
+    """Emit `store_specs(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the array at the address
+    `table`, the first column of the table of `copy_tensors`. Return true.
 
-    Return false unless each piece is a tensor for which `is_copyable` holds; some addresses may be written then.
+    Return false unless each piece is a tensor for which `is_copyable` holds; some addresses may be written then. Python (`specs_of`) calls
+    the function.
     """
     pieces, table = f.arguments
 
@@ -78,12 +88,13 @@ def _emit_store_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_tensors(f: FunctionBuilder) -> None:
-    """Emit `copy_tensors(pieces, table, rows, stride)`: copy the contiguous tensors in the tuple `pieces`, each in `rows` rows. Return
-    true.
+    """Emit `copy_tensors(pieces, table, rows, stride)`: copy the contiguous tensors in the tuple `pieces` to the addresses in a table, each
+    in `rows` rows. Return true.
 
-    The rows of a tensor are `stride` bytes apart in the destination. The array `table` has four columns, one after the other, with an entry
-    for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an element. Return false if a spec has
-    changed, or `is_copyable` does not hold any more; then some tensors may be copied.
+    The rows of a tensor are `stride` bytes apart in the destination. The array of 64-bit words at the address `table` has four columns, one
+    after the other, with an entry for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an
+    element. Return false if a spec has changed, or `is_copyable` does not hold any more; then some tensors may be copied. Python
+    (`copy_pieces`) calls the function.
     """
     pieces, table, rows, stride = f.arguments
     count = f.load_word(pieces, SIZE_OFFSET)
@@ -103,7 +114,7 @@ def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
     to the address `to`, each in `rows` rows of `width` bytes, `stride` bytes apart there. Return true.
 
     In each row of the destination, the tensors' rows stand side by side. `itemsize` is the bytes of an element. Return false if the specs
-    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied.
+    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied. Python (`copy_alike`) calls the function.
     """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get_slot(f.tuple_item(pieces, 0), "Tensor.spec")

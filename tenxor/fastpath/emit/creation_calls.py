@@ -1,4 +1,8 @@
-"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays."""
+"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays. A blank tensor has
+uninitialized memory. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,8 @@ MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fie
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to create tensors: replayed creation calls, blank tensors, and tensors from lists and arrays.
-    `objects` is the table of the objects that the code refers to.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
 
     The functions emitted include `replay_creation`, `create_tensor`, `blank`, `python_from_list`, `python_from_array`, `fill_from_list` and
     `fill_from_buffer`.
@@ -54,7 +59,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _load_arguments(f: FunctionBuilder, count: int) -> list[Value]:
-    """Emit loads of the first `count` arguments of the function being emitted, an entry for Python. Return the objects, borrowed."""
+    """Emit loads of the first `count` arguments of the function being emitted, an entry for Python: its second argument is the address of
+    these arguments. Return the objects, borrowed.
+    """
     return [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(count)]
 
 
@@ -76,10 +83,11 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_keyword_creation(f: FunctionBuilder) -> None:
-    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `create_tensor` for a call with keywords,
-    which may be null.
+    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `create_tensor` for a call with keywords: a
+    new tensor, or null to decline.
 
-    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
+    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. `replay_creation` calls
+    the function.
     """
     args, count, keyword_count, name, table = f.arguments
     return_keyword_call(f, args, count, keyword_count, lambda names: f.call("create_tensor", POINTER, [args, count, names, name, table]))
@@ -87,11 +95,11 @@ def _emit_keyword_creation(f: FunctionBuilder) -> None:
 
 def _emit_create_tensor(f: FunctionBuilder) -> None:
     """Emit `create_tensor(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function
-    `name`; null to decline.
+    `name`, such as "zeros"; null to decline.
 
     The template is taken from the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
     arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it has
-    more than `MAX_SMALL_BLOCK_BYTES` bytes, because all of its memory may never be needed.
+    more than `MAX_SMALL_BLOCK_BYTES` bytes, because all of its memory may never be needed. `replay_creation` calls the function.
     """
     args, count, names, name, table = f.arguments
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -126,7 +134,7 @@ def _emit_instantiate_creation(f: FunctionBuilder) -> None:
     template, and record it in the dictionary `table` under `key`.
 
     `args` is the address of the `argument_count` arguments, of which the last have the keywords in the tuple `names`, or null. Return the
-    template as a new reference; null without a size-generic template, or if `table` is full.
+    template as a new reference; null without a size-generic template, or if `table` is full. `create_tensor` calls the function.
     """
     table, key, name, args, argument_count, names = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
@@ -179,7 +187,8 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
     decline.
 
     The dtype is float64 if one of the numbers is a float, else int64 or bool. A 0-d tensor with a known number, such as an element of
-    another tensor, is a number, too. Other contents are declined. The dictionary `table` caches recipe and spec by the sizes.
+    another tensor, is a number, too. Other contents are declined. The dictionary `table` caches recipe and spec by the sizes. The result is
+    a new reference. `convert_value` and `python_from_list` call the function.
     """
     numbers, table = f.arguments
     size = f.list_length(numbers)
@@ -206,9 +215,9 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
-    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a new tensor of a list of `count` numbers, or of `rows` such lists if
-    `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length. `table` is the cache
-    of `tensor_from_list`.
+    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a new tensor, a new reference, of a list of `count` numbers, or of
+    `rows` such lists if `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length.
+    `table` is the cache of `tensor_from_list`. `tensor_from_list` calls the function.
     """
     numbers, table, rows, count, kind = f.arguments
     key = f.box_integer((((rows << 31) | count) << 2) | kind)
@@ -226,7 +235,8 @@ def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
 
 def _emit_load_element(f: FunctionBuilder) -> None:
     """Emit `load_element(item)`: return the known number of a 0-d tensor of float64, int64 or bool, or any other object itself; null for
-    other tensors, and while a call is recorded. The reference is borrowed, and no Python code runs.
+    other tensors, and while a call is recorded. The reference is borrowed, and no Python code runs. `fill_row` and `tensor_from_list` call
+    the function.
     """
     (item,) = f.arguments
     f.return_if(~f.has_type(item, "Tensor"), lambda: item)
@@ -242,7 +252,8 @@ def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
     """Emit `tensor_from_numpy(array, table)`: return a new tensor with a copy of the elements of a C-contiguous, writable array of at most
     `MAX_SMALL_BLOCK_BYTES` bytes. Return null for other arrays, and for a dtype without a counterpart.
 
-    The dictionary `table` caches recipe and spec by shape and dtype.
+    The dictionary `table` caches recipe and spec by shape and dtype. The result is a new reference. `convert_value`, `convert_index` and
+    `python_from_array` call the function.
     """
     values, table = f.arguments
     shape, dtype = (f.require_new(f.call("PyObject_GetAttr", POINTER, [values, f.load_object(f"'{name}'")])) for name in ("shape", "dtype"))
@@ -266,7 +277,7 @@ def _new_size_tuple(f: FunctionBuilder, *sizes: Value) -> Value:
 
 def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
     """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made for `dtype` and `shape` if
-    missing. Return the tensor, which is held (see `FunctionBuilder.hold_borrowed`).
+    missing. Return the tensor, which is held (see `FunctionBuilder.hold_owned`).
 
     The held reference to `key` is released. The emitted function returns null or 0 where `cache_blank` or `new_blank` gives null.
     """
@@ -312,10 +323,11 @@ def _emit_python_fill(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_rows(f: FunctionBuilder) -> None:
-    """Emit `fill_rows(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
-    true, or false for other contents; then some numbers may be written.
+    """Emit `fill_rows(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`,
+    contiguously. Return true, or false for other contents; then some numbers may be written.
 
-    `rows` is 0 for a flat list. `kind`, a value of `LIST_KINDS`, is the kind of the numbers, as in `fill_row`.
+    `rows` is 0 for a flat list. `kind`, a value of `LIST_KINDS`, is the kind of the numbers, as in `fill_row`. `tensor_of_kind` and
+    `fill_from_list` call the function.
     """
     numbers, to, rows, count, kind = f.arguments
     f.return_if(rows.equals(0), lambda: f.call("fill_row", I1, [numbers, to, count, kind]))
@@ -336,7 +348,7 @@ def _emit_fill_row(f: FunctionBuilder) -> None:
     contents; then some numbers may be written.
 
     `kind` is a value of `LIST_KINDS`: the numbers are stored as float64, int64 or bool. Floats may be given as integers of 64 bits, and
-    numbers as 0-d tensors (`load_element`). No Python code runs.
+    numbers as 0-d tensors (`load_element`). No Python code runs. `fill_rows` calls the function.
     """
     numbers, to, count, kind = f.arguments
     f.require(f.is_instance(numbers, "list"))

@@ -1,5 +1,8 @@
-"""Emitters for results computed directly in our memory, by C loops of NumPy or code of ours; a program of integers describes them
-(`fastpath/direct_call_programs.py`).
+"""Emitters for direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode
+first (`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python when the fast path is built. `emit_functions`
+calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further
+emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then
+the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ CONVERTED_LANES = 8  # of the vectors in which floats are converted
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `run_program`.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
 
-    The functions emitted include `call_loop`, `call_loop_on_scratch`, `call_widened`, `widen` and `narrow`. `objects` is the table of the
-    objects that the code refers to.
+    The functions emitted include `call_loop`, `call_loop_on_scratch`, `call_widened`, `widen` and `narrow`.
     """
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_on_scratch", [*program_parameters, ("apart", POINTER)], I1))
@@ -49,8 +53,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand_index: Value, byte_offset: Value) -> Value:
-    """Emit an address in operand `operand_index`, a tensor in memory or a number, `byte_offset` bytes behind its beginning. Return the
-    address.
+    """Emit the address `byte_offset` bytes behind the beginning of operand `operand_index`, a tensor in memory or a number. Both numbers
+    are `i64`. Return the address.
 
     `nodes` is the tuple of the operands' nodes, with None for a number. `starts` is the array of their byte offsets, with the address of a
     number in place of its offset.
@@ -61,8 +65,8 @@ def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand
 
 
 def load_operand_extent(f: FunctionBuilder, byte_offsets: Sequence[int]) -> list[Value]:
-    """Emit the address, element count and stride in bytes of operands, each described by four words of the program. Return three values for
-    each operand, in one list.
+    """Emit the address, element count and stride in bytes of operands, each described by four words of the program. Return three `Value`s
+    for each operand, in one list.
 
     The description of operand k begins at byte `byte_offsets[k]` of the program. The function being emitted has four arguments, of which
     the first three are `program`, `nodes` and `starts`.
@@ -91,10 +95,10 @@ def collect_operands(
     Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_owned`), and the address of the array of their byte offsets. The
     nodes are computed. `tensors` is the number of tensors, with `x`.
 
-    `number` is a dtype at run time, or Python's None; without `number`, there is no dtype either. With a dtype, the only number among the
-    arguments is stored in that dtype. The address of the number then stands last in the array, with None for its node. The emitted function
-    returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node. The same for a number
-    that `_store_scalar` does not store.
+    `number`, if given, is at run time the dtype in which the call reads a Python number, or Python's None. With a dtype, the only number
+    among the arguments is stored in local memory, in that dtype. The address of the number then stands last in the array, with None for its
+    node. The emitted function returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a
+    node. The same for a number that `_store_scalar` does not store.
     """
     f.require(tensors < MAX_HELD_OPERANDS)
     is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")
@@ -158,8 +162,8 @@ def _store_scalar(f: FunctionBuilder, argument: Value, dtype: Value, address: Va
 
 
 def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
-    """Emit the return value of a call with the template `template` (`TupleTemplate`), given the held tuple `results` of results, which is
-    released. Return a new reference, not held.
+    """Emit the return value of a call with the template `template` (`TupleTemplate`), made of the held tuple `results`, which is released.
+    Return a new reference, not held.
 
     The value is the only result, or the tuple converted to the tuple type of the template; null if that raises.
     """
@@ -172,7 +176,7 @@ def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
 
 def _emit_run_program(f: FunctionBuilder) -> None:
     """Emit `run_program(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed at once by the program
-    of its `DirectCallTemplate`, as a new reference.
+    of its `DirectCallTemplate`, as a new reference. `replay_method` calls the function.
 
     `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null to decline: where
     the program fails or `collect_operands` declines.
@@ -215,18 +219,18 @@ def _emit_run_program(f: FunctionBuilder) -> None:
 
 
 def _emit_call_loop(f: FunctionBuilder) -> None:
-    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_on_scratch` with the same arguments, without scratch memory, and
-    return its result.
+    """Emit `call_loop(program, nodes, starts, results)`, for the opcode `CALL_OPCODE`: run a C loop of NumPy by `call_loop_on_scratch`,
+    with the same arguments and no scratch memory. Return whether that succeeded. `run_program` calls the function.
     """
     f.emit_return(f.call("call_loop_on_scratch", I1, [*f.arguments, f.null()]))
 
 
 def _emit_call_widened(f: FunctionBuilder) -> None:
-    """Emit `call_widened(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return
-    true, or false on a failure, as `call_loop_on_scratch`.
+    """Emit `call_widened(program, nodes, starts, result_tensors)`: run a C loop of NumPy in double precision on data in single precision,
+    for the opcode `WIDENED_CALL`. Return true, or false on a failure, as `call_loop_on_scratch`.
 
     `program` is the address of the integers of the program. The operands (`nodes`, byte offsets `starts`) are converted into scratch
-    memory, and the results from there into `result_tensors`, a tuple.
+    memory, and the results from there into `result_tensors`, a tuple. `run_program` calls the function.
     """
     program, nodes, starts, result_tensors = f.arguments
     size, operands, results, at_program = (f.load_word(program, 8 * k) for k in range(1, 5))
@@ -265,10 +269,11 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
 
 
 def _emit_convert_floats(f: FunctionBuilder, source_type: Type, result_type: Type) -> None:
-    """Emit `widen(start, to, count)` or `narrow`: copy `count` floats of type `source_type`, at `start`, to floats of type `result_type`,
-    at `to`. Return true.
+    """Emit `widen(start, to, count)` or `narrow`: copy `count` floats from the address `start` to the address `to`, converted from LLVM
+    type `source_type` to `result_type`. Return true.
 
-    They are copied in ascending order, so the source may stand further on in the memory of the result.
+    They are copied in ascending order, so the source may stand further on in the memory of the result. `call_widened` and `factor_qr` call
+    the function.
     """
     start, to, count = f.arguments
 
@@ -288,7 +293,7 @@ def _emit_call_loop_on_scratch(f: FunctionBuilder) -> None:
 
     `program` is the address of the integers of the program, and `memory` the address of scratch memory, or null. `nodes` and `starts` are
     the operands' nodes and byte offsets. `results` is the tuple of result tensors. Failures are an error of the loop, a result with the NaN
-    of a failure, and a non-finite operand if it must be finite.
+    of a failure, and a non-finite operand if it must be finite. `call_loop`, `call_widened` and `factor_qr` call the function.
     """
     program, nodes, starts, results, memory = f.arguments
     words = [f.load_word(program, 8 * k) for k in range(1, HEADER_WORDS)]

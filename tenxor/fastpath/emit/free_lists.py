@@ -1,5 +1,7 @@
-"""Free lists for small objects: a deallocated object of the classes `REUSED_CLASSES` is kept, and becomes the next new object of the
-same class.
+"""Emitters for free lists of small objects: a deallocated object of the classes `REUSED_CLASSES` is kept, and becomes the next new object
+of the same class. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time.
 
 CPython's own allocation and deallocation take as long as the rest of an operation. So an emitted function replaces the deallocator of each
 class (`tp_dealloc`). Like CPython, this function untracks the object in the collector, clears the weak references and drops the slots. Then
@@ -20,8 +22,8 @@ MAX_FREE_OBJECTS = 2048  # objects of each class
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`dealloc_CLASS`) objects of the classes with a free list.
 
-    For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates. `objects` is the table of the objects that
-    the code refers to.
+    For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates. `method_entries.emit_module` calls this at
+    build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
     """
     for cls in REUSED_CLASSES:
         module.define_global(f"dead_{cls}", f"internal global [{1 + MAX_FREE_OBJECTS} x i64] zeroinitializer, align 64")
@@ -40,7 +42,9 @@ def _get_free_list(f: FunctionBuilder, cls: str) -> tuple[Value, Value]:
 
 
 def _emit_new_object(f: FunctionBuilder, cls: str) -> None:
-    """Emit `new_CLASS()`: return a new object with empty slots, from the free list or newly allocated; null if memory runs out."""
+    """Emit `new_CLASS()`: return a new object of the class named `cls`, with empty slots, from the free list or newly allocated, as a new
+    reference; null if memory runs out. `FunctionBuilder.new_instance` emits the calls of the function.
+    """
     length_address, items = _get_free_list(f, cls)
     count = length_address.load(I64)
     f.return_if(count.equals(0), lambda: f.allocate_instance(cls))

@@ -34,10 +34,12 @@ SLOTS_SET_BY_INIT = {"Tensor": ("storage", "dtype"), "Storage": ("node",)}
 
 
 class FunctionBuilder(Builder):
-    """A builder of one LLVM function that works on CPython objects (`ptr`) and 64-bit integers.
+    """A builder of one LLVM function, called `name` in `module`, that works on CPython objects (`ptr`) and 64-bit integers.
 
-    The methods are called while the code is made. They emit instructions at the cursor, and return `Value`s: results at run time. A test
-    returns an `i1`. Objects and slots are found in the table `objects`; `result` is the type that the emitted function returns.
+    The methods are called in Python while the code is made. They emit instructions at the cursor, and return `Value`s: results at run time.
+    A test returns an `i1`. `parameters` are the names and types of the emitted function's arguments, which are the `Value`s `arguments`;
+    `result` is the type that it returns. `objects` is the table where names of Python objects and slots are looked up. With `is_exported`,
+    Python can find the function by name; otherwise only other emitted functions call the function.
 
     An early exit leaves the work to the caller of the emitted function: it releases the held references, and returns null or 0. A reference
     is held from the call of `hold_borrowed` or `hold_owned` until that of `transfer_held` or `release_held`, in the order of emission.
@@ -62,7 +64,9 @@ class FunctionBuilder(Builder):
     # Objects and memory
 
     def load_object(self, name: str) -> Value:
-        """Emit a load of the object called `name` in the table `@objects`. Return the object, a borrowed reference."""
+        """Emit a load of the object called `name` in the table `@objects`; `name` is a key of `FastPath.objects_by_name`, such as "op add".
+        Return the object, a borrowed reference.
+        """
         index = self.objects.get_index(name)
         return self.define(POINTER, f"load ptr, ptr getelementptr (ptr, ptr @objects, i64 {index})")
 
@@ -85,7 +89,7 @@ class FunctionBuilder(Builder):
         self.address_at(x, self.objects.get_slot_offset(slot)).store(value)
 
     def address_at(self, x: Value, offset: int) -> Value:
-        """Emit the address `offset` bytes behind the address `x`, and return it."""
+        """Emit the address `offset` bytes behind the address `x`, and return it. Nothing is loaded."""
         return self.define(POINTER, f"getelementptr i8, ptr {x.text}, i64 {offset}")
 
     def load_word(self, x: Value, offset: int) -> Value:
@@ -101,7 +105,9 @@ class FunctionBuilder(Builder):
         return self.call("PyList_Size", I64, [items])
 
     def list_item(self, items: Value, k: Value) -> Value:
-        """Emit a call for item `k` of a list. Return the item, a borrowed reference."""
+        """Emit a call for item `k` of a list. Return the item, a borrowed reference. For a shorter list, return null, with an IndexError
+        set.
+        """
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append_to_list(self, items: Value, item: Value) -> None:
@@ -129,8 +135,8 @@ class FunctionBuilder(Builder):
         return has_class if slots is None else self.and_then(has_class, lambda: are_set(*slots))
 
     def raise_if_uninitialized(self, x: Value) -> None:
-        """Emit a return of null with an AttributeError set, if `x` is a tensor without storage or dtype. Emitted before a call of the
-        fallback. Held references are not released.
+        """Emit a return of null with an AttributeError set, taken if `x` is a tensor without storage or dtype. The code stands before a
+        call of the fallback, which would raise a worse error. Held references are not released.
         """
         is_bare = self.and_then(self.has_type(x, "Tensor"), lambda: ~self.is_instance(x, "Tensor"))
 
@@ -159,6 +165,7 @@ class FunctionBuilder(Builder):
         return address
 
     def __str__(self) -> str:
+        """Return the text of the function in LLVM IR. The allocas of `local` are moved to the start of the entry block."""
         self.entry.lines[:0], self._locals = self._locals, []
         return super().__str__()
 
@@ -185,8 +192,8 @@ class FunctionBuilder(Builder):
         self.only_if_unlikely(count.equals(1), lambda: self.call("_Py_Dealloc", VOID, [x]))
 
     def _load_refcount_word(self, x: Value) -> tuple[Value, Value, Value | int]:
-        """Emit a load of the reference count of `x`. Return its address, the count, and the step by which to change the count: 1, or 0 for
-        an immortal object.
+        """Emit a load of the reference count of `x`. Return the address of the count, the count, and the step by which to change it: 1, or
+        0 for an immortal object.
         """
         address = self.address_at(x, REFCOUNT_OFFSET)
         if not HAS_IMMORTAL_OBJECTS:
@@ -226,13 +233,13 @@ class FunctionBuilder(Builder):
     # Control flow
 
     def require(self, condition: Value) -> None:
-        """Emit an early exit taken unless `condition` holds: release the held references and return null or 0."""
+        """Emit an early exit taken unless `condition`, an `i1`, holds: release the held references and return null or 0."""
         next_block = self.block("on")
         self.branch_if(condition, next_block, self._get_exit_block(), (1000, 1))
         self.cursor.block = next_block
 
     def decline_if(self, condition: Value) -> None:
-        """Emit an early exit taken if `condition` holds: release the held references and return null or 0."""
+        """Emit an early exit taken if `condition`, an `i1`, holds: release the held references and return null or 0."""
         next_block = self.block("on")
         self.branch_if(condition, self._get_exit_block(), next_block, (1, 1000))
         self.cursor.block = next_block
@@ -344,7 +351,7 @@ class FunctionBuilder(Builder):
         return list(values)
 
     def repeat_while(self, condition: ValueEmitter, body: Callable[[], object]) -> None:
-        """Emit a loop that runs `body` while `condition`, evaluated before each iteration, holds."""
+        """Emit a loop that runs the code of `body` while the test emitted by `condition`, an `i1` run before each iteration, holds."""
         head, inside, after = self.block("again"), self.block("body"), self.block("after")
         self.branch(head)
         self.cursor.block = head
@@ -515,8 +522,8 @@ class FunctionBuilder(Builder):
         return answer
 
     def look_up_or_call(self, look_up: Callable[[], Value], call: Callable[[], object]) -> Value:
-        """Emit a lookup. Where `look_up` gives null, the code of `call` runs, which may fill the table, and then `look_up` again. Return
-        the result, borrowed. If the second lookup fails too, an early exit is taken.
+        """Emit a lookup by the code of `look_up`, a borrowed reference or null. Where it gives null, the code of `call` runs, which may
+        fill the table, and then the lookup again. Return the result, borrowed. If the second lookup fails too, an early exit is taken.
         """
 
         def retry() -> list[Value]:

@@ -1,5 +1,6 @@
-"""Emitters of the code called in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table, a replayed
-call, or a conversion.
+"""Emitters of the code that CPython calls in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table,
+a replayed call, or a conversion. Emitters run in Python when the fast path is built, with the builder `f`; a `Value` stands for a result at
+run time. The emitters in `_EMITTERS_BY_KIND` write the fast path of one kind of functions, a part of its entry.
 
 A call whose last argument is `out`, by name, is the call without it, and an assignment.
 """
@@ -21,7 +22,10 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`."""
+    """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
+    """
     out_parameters = [("function", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
     _emit_write_into_out(FunctionBuilder(module, objects, "write_into_out", out_parameters))
     _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "new_tensor_in_memory", [("value", POINTER)]))
@@ -31,12 +35,12 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None:
-    """Emit a vectorcall entry of public functions, called by CPython: return the result of the code of `fast_path`, or, where that is null,
-    of a call of the function in Python.
+    """Emit the entry of all public functions of one kind, called by CPython by the vectorcall protocol: return the result of the code of
+    `fast_path`, a new reference. Where that is null, return the result of a call of the function in Python.
 
-    `fast_path` gets the operation or name of the function, the address of the arguments, the number of positional arguments, and the tuple
-    of keywords or null. A call that only adds `out=` goes to `write_into_out`. An error other than MemoryError is raised at once. An
-    uninitialized tensor among the arguments raises AttributeError instead of the call of Python.
+    `fast_path` is an emitter of `_EMITTERS_BY_KIND`. It gets the operation or name of the function, the address of the arguments, the
+    number of positional arguments, and the tuple of keywords or null. A call that only adds `out=` goes to `write_into_out`. An error other
+    than MemoryError is raised at once. An uninitialized tensor among the arguments raises AttributeError instead of the call of Python.
     """
     function, args, flags, names = f.arguments
     count = flags & _ARGUMENT_COUNT_MASK
@@ -53,7 +57,7 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
 
 def _emit_write_into_out(f: FunctionBuilder) -> None:
     """Emit `write_into_out(function, args, count, names)`: call `function` without its last argument, if that is named `out`, write the
-    result over this argument, and return `out` as a new reference.
+    result over this argument, and return `out` as a new reference. Entries call the function where the fast path gave null.
 
     Return null, before anything is written, unless the last keyword is `out`, `out` is a tensor, and the result is a tensor of its dtype
     and shape. Null is also the result of an error. `args` is the address of `count` positional arguments and of values for the keywords in
@@ -85,8 +89,9 @@ def _emit_write_into_out(f: FunctionBuilder) -> None:
 
 
 def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
-    """Emit `new_tensor_in_memory(value)`: return the new tensor of `convert_value(value)`, with a node in memory in place of a known
-    scalar. Return null if `convert_value` does.
+    """Emit `new_tensor_in_memory(value)`: convert a NumPy array, a list or a number to a new tensor by `convert_value`. A node in memory
+    takes the place of a known scalar. Return the tensor, a new reference. Return null if `convert_value` does. The entry of conversions
+    calls the function.
     """
     (value,) = f.arguments
     tensor = f.require_new(f.call("convert_value", POINTER, [value]))
@@ -101,11 +106,11 @@ def _emit_new_tensor_in_memory(f: FunctionBuilder) -> None:
 
 
 def _convert(f: FunctionBuilder, _: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the conversion of the only argument at `args` to a tensor. Return a new reference: to the argument itself if it is a tensor, or
-    to a new tensor; null for other values (`convert_value`).
+    """Emit the conversion of the only argument, at the address `args`, to a tensor. Return a new reference: to the argument itself if it is
+    a tensor, or to a new tensor; null for other values (`convert_value`).
 
-    Null is also the result for keywords or another `count` than 1: then the function in Python is called. `count` and `names` are as in
-    `_apply_unary`. The operation is not used.
+    Null is also the result for keywords or another `count` than 1: then the function in Python is called. `count` is the number of
+    positional arguments, and `names` the tuple of keywords, or null. The second argument is not used.
     """
 
     def call() -> Value:
@@ -127,11 +132,11 @@ def _call_if_positional(f: FunctionBuilder, expected_count: int, count: Value, n
 
 
 def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on one tensor. Return the result, or null to have the function in Python called.
+    """Emit the operation `op` on one tensor. Return the result, a new reference, or null to have the function in Python called.
 
-    `args` is the address of `count` positional arguments, then of the values for the keywords in the tuple `names` (null: no keywords).
-    At run time, null is the result for keywords or another `count` than 1, and also with an exception set. The result is pending, except
-    for `abs` and `negative` of a scalar, which give a known scalar.
+    `args` is the address of `count` positional arguments, then of the values for the keywords in the tuple `names` (null: no keywords). At
+    run time, null is the result for keywords or another `count` than 1, and also with an exception set. The result is mostly pending
+    (`apply_unary`); `abs` and `negative` of a scalar give a known scalar, a number in a storage.
     """
     return _call_if_positional(f, 1, count, names, lambda: f.call("apply_unary", POINTER, [args.load(POINTER), op]))
 
@@ -141,8 +146,8 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
     called.
 
     One operand must be a tensor. Null is the result for keywords or another `count` than 2, and also with an exception set. The result is
-    pending, except for an operation of `SCALAR_OPS` on two scalars, which gives a known scalar. `count` and `names` are as in
-    `_apply_unary`.
+    mostly pending (`apply_binary`); an operation of `SCALAR_OPS` on two scalars gives a known scalar, a number in a storage. `count` is the
+    number of positional arguments, and `names` the tuple of keywords, or null.
     """
 
     def call() -> Value:
@@ -155,10 +160,11 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
 
 
 def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the pending result, a new reference,
-    or null to have the function in Python called.
+    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the result, mostly pending, a new
+    reference, or null to have the function in Python called.
 
-    Null is the result for keywords or another `count` than 3, and also with an exception set. `count` and `names` are as in `_apply_unary`.
+    Null is the result for keywords or another `count` than 3, and also with an exception set. `count` is the number of positional
+    arguments, and `names` the tuple of keywords, or null.
     """
     return _call_if_positional(
         f, 3, count, names, lambda: f.call("apply_operation", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.i64(2)])

@@ -1,7 +1,11 @@
-"""Emitters for pending graphs computed as a whole, by the kernels of a plan: a launch record of the plan is found by the key of the graph.
+"""Emitters for pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`frame`) of
+integers, is found by the key of the graph. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`,
+which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the
+function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python
+does the work.
 
-The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until
-the graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.
+The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until the
+graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ SHARING_LIMITS = ThreadLimits()
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to compute a pending graph by the launch record of its plan.
+    """Emit into `module` the functions to compute a pending graph by the launch record of its plan. `method_entries.emit_module` calls this
+    at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `compute_fused`, `run_graph`, `run_kernel`, `find_graph_record`, `derive_node_record` and
     `has_usable_record`.
@@ -79,6 +84,7 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 
     Python makes a missing launch record. The caller owns a reference to `root`. Python code may run. A result of more than
     `MAX_SMALL_BLOCK_BYTES` bytes is declined if it has more than `MAX_RESULT_BYTES` bytes, or enough elements to be shared among threads.
+    `compute_node`, `compute_sources` and `new_user_tensor` call the function, and so do reads of a tensor's values.
     """
     (root,) = f.arguments
     recipe = f.get_slot(root, "Node.recipe")
@@ -122,11 +128,11 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 
 
 def _emit_has_usable_record(f: FunctionBuilder) -> None:
-    """Emit `has_usable_record(root)`: return whether the pending graph of `root` has a launch record that can run now; Python makes a
-    missing record.
+    """Emit `has_usable_record(root)`: return whether the graph of the pending node `root` has a launch record that can run now; Python
+    makes a missing record.
 
     False stands for a graph without a key or with an empty record, and for a record that needs workers that are not awake. An error may be
-    set.
+    set. `compute_fused` calls the function.
     """
     (root,) = f.arguments
 
@@ -157,8 +163,8 @@ def _emit_find_graph_record(f: FunctionBuilder) -> None:
     """Emit `find_graph_record(frames, key)`: return the launch record of the graph visited last (by `build_graph_key`), borrowed; null if
     no record is known, or if memory runs out.
 
-    `frames` is a dictionary of records, and `key` the key of the graph. A missing record is made by a size-generic template and put into
-    `frames`, if possible. No Python code runs.
+    `frames` is a dictionary from keys to records, and `key` the key of the graph, bytes. A missing record is made by a size-generic
+    template and put into `frames`, if possible. No Python code runs. `run_graph` and `has_usable_record` call the function.
     """
     frames, key = f.arguments
     (cached_record,) = f.choose(load_walk_word(f, NEW_RECIPE_COUNT) > 0, lambda: [f.null()], lambda: [f.look_up(frames, key)])
@@ -188,7 +194,7 @@ def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Val
 
 def _emit_derive_node_record(f: FunctionBuilder) -> None:
     """Emit `derive_node_record(node)`: make and store the launch record of a pending node with sources in memory, by a size-generic
-    template. Return true, or false without a valid template. Python code may run at the end.
+    template. Return true, or false without a valid template. Python code may run at the end. `compute_with_sources` calls the function.
     """
     (node,) = f.arguments
     product = select_read_node(f, node)
@@ -207,8 +213,8 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
 
 
 def _emit_run_graph(f: FunctionBuilder) -> None:
-    """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, and return a status. `frames` is the
-    dictionary of launch records: of graphs, or of updates.
+    """Emit `run_graph(root, out, frames)`: compute the graph of the pending node `root` into the `Buffer` `out`, and return a status, an
+    `i64`. `compute_fused` and in-place updates call the function. `frames` is the dictionary of launch records: of graphs, or of updates.
 
     The status is `DONE`, and the node owns the buffer; `NO_RECORD` without a launch record, or if the record's limit of runs is reached;
     `HELD_ELSEWHERE` if a node inside is to be computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`.
@@ -287,10 +293,10 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
 
 
 def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first: Value | None) -> None:
-    """Emit a note in `HELD_NODE_ADDRESS`: the pending node below `root` with the address `node`, an `i64`, is to be computed before the
-    graph. Return None.
+    """Emit a store of `node` in the word `HELD_NODE_ADDRESS` of `@walked`: the pending node with the address `node`, an `i64`, is to be
+    computed before the graph of `root`. Return None.
 
-    Nothing is noted if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
+    Nothing is stored if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
     than those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
     """
     keeps_order = are_orders_stable(f, root, computed_first)
@@ -299,15 +305,17 @@ def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first:
 
 
 def _mark_stored(f: FunctionBuilder, node: Value) -> None:
-    """Emit the marking of the pending node `node` as stored (`Node.is_stored`): the next plan gives it memory of its own. Return None."""
+    """Emit the marking of the pending node `node` as one to be stored (`Node.is_stored`): the next plan gives it memory of its own. Return
+    None.
+    """
     old_flag = f.get_slot(node, "Node.is_stored")
     f.set_slot(node, "Node.is_stored", f.incref(f.load_object("True")))
     f.decref(old_flag)
 
 
 def _emit_run_kernel(f: FunctionBuilder) -> None:
-    """Emit `run_kernel(step)`: launch one kernel of the graph visited last; `step` is the address of the kernel in the launch record.
-    Return true.
+    """Emit `run_kernel(step)`: launch one kernel of the graph visited last, for `run_graph`; `step` is the address of the kernel in the
+    launch record. Return true.
 
     The function returns false if memory runs out or the kernel finds an index out of range.
     """
@@ -377,7 +385,9 @@ def require_workers(f: FunctionBuilder, record: Value) -> None:
 
 
 def _are_workers_awake(f: FunctionBuilder) -> Value:
-    """Emit a test whether there are worker threads, no worker sleeps, and the work queue is free. Python would wake sleeping workers."""
+    """Emit a test whether there are worker threads, no worker sleeps, and the work queue is free. Return the result, an `i1`. Python would
+    wake sleeping workers.
+    """
 
     def is_queue_idle() -> Value:
         queue = _load_thread_field(f, QUEUE_WORD).cast("inttoptr", POINTER)

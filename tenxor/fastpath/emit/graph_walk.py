@@ -1,4 +1,7 @@
-"""A walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a cache key.
+"""Emitters for a walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a
+cache key. The results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walked`. Emitters run in Python when the fast
+path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
 until the results have been used, no Python code may run and no object tracked by the collector may be created.
@@ -58,6 +61,8 @@ _TABLE_LENGTHS = {
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to walk through a pending graph, number its nodes, and write its cache key.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
 
     The functions emitted include `begin_walk`, `visit_node`, `build_graph_key`, `capture_graph`, `python_capture`, `find_slot`,
     `find_place` and `assign_recipe_number`.
@@ -77,7 +82,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
-    """Emit a call for the serial number of a recipe. Return the number. No Python code runs.
+    """Emit a call for the serial number of a recipe. Return the number, an `i64` above 0. No Python code runs.
 
     The emitted function returns null or 0 if memory runs out.
     """
@@ -87,8 +92,8 @@ def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
 
 
 def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
-    """Emit `assign_recipe_number(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if
-    memory runs out.
+    """Emit `assign_recipe_number(recipe)`: return the serial number of a recipe, an `i64`, assigned on the first call. Return 0 if memory
+    runs out.
     """
     (recipe,) = f.arguments
     known_number = f.get_slot(recipe, "Recipe._serial")
@@ -129,13 +134,14 @@ def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Va
 
 
 def _increment(f: FunctionBuilder, word_offset: int) -> None:
-    """Emit an increment of the count at byte `word_offset` of `@walked`."""
+    """Emit an increment of the count at byte `word_offset` of the global `@walked`. Return None."""
     address = get_table_address(f, "walked", word_offset)
     address.store(address.load(I64) + 1)
 
 
 def _emit_begin_walk(f: FunctionBuilder) -> None:
-    """Emit `begin_walk(visit_limit)`: start a new walk, with empty tables, through a graph of up to `visit_limit` nodes.
+    """Emit `begin_walk(visit_limit)`: start a new walk, with empty tables, through a graph of up to `visit_limit` nodes. The function
+    returns nothing.
 
     `visit_limit` is a power of two, at most `MAX_WALKED_NODES`.
     """
@@ -196,8 +202,8 @@ def load_node_number(f: FunctionBuilder, x: Value) -> Value:
 
 
 def mark_visited(f: FunctionBuilder, x: Value, number: Value) -> None:
-    """Emit the marking of the object `x`, mostly a node, as visited, with the number `number`, an `i64`. `x` must not be marked yet. Return
-    None.
+    """Emit the marking of the object `x`, mostly a node, as visited, with the number `number`, an `i64`. `x` must not be marked yet; it
+    becomes the next item of the table `nodes`. Return None.
 
     The emitted function returns null or 0 if the walk has visited as many nodes as it may.
     """
@@ -228,7 +234,8 @@ def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
 
 def _emit_find_place(f: FunctionBuilder) -> None:
     """Emit `find_place(number, offset)`: return the index of the entry in the table `places` for a read of the node with the number
-    `number`, in memory, at `offset` in elements. The first call for this pair adds the entry.
+    `number`, in memory, at `offset` in elements. The first call for this pair adds the entry. `visit_node` and `sign_graph` call the
+    function.
     """
     number, offset = f.arguments
     first_entry = get_table_address(f, "first_place").at(number, I64)
@@ -255,7 +262,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
     tables. Return true.
 
     `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: the graph is too large or too deep, or has
-    traced or unfinished nodes. The tables are then incomplete.
+    traced or unfinished nodes. The tables are then incomplete. `build_graph_key` and `capture_graph` call the function.
     """
     node, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)

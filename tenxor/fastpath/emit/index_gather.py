@@ -1,4 +1,8 @@
-"""Emitters for indexing by arrays of indices: the check of indices in memory, and the replay of a recorded, pending gather."""
+"""Emitters for indexing by arrays of indices (a gather): the check of indices in memory, and the replay of a recorded, pending gather.
+Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with
+the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at
+run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,8 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `check_indices_DTYPE`) and replay a gather
-    (`gather_elements`). `objects` is the table of the objects that the code refers to.
+    (`gather_elements`). `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is
+    the table of Python objects and slot offsets for the code.
     """
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
@@ -35,7 +40,8 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
     """Emit `check_indices_DTYPE(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
 
     `start` is the address of the first index, and `stride` the step between two indices, in bytes. Negative indices count from the end.
-    `kind` is the LLVM type of the indices. `extend`, "zext" or "sext", is the instruction to extend them to 64 bits.
+    `kind` is the LLVM type of the indices. `extend`, "zext" or "sext", is the instruction to extend them to 64 bits. `check_index_tensor`
+    calls the function.
     """
     start, count, stride, size = f.arguments
 
@@ -49,8 +55,8 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_check_index_tensor(f: FunctionBuilder) -> None:
-    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range. False also stands for an
-    unknown dtype number.
+    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range. `gather_elements` calls the
+    function. False also stands for an unknown dtype number.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
     without a check for a pending tensor, whose indices the gather checks, and for an element count of 0.
@@ -68,6 +74,7 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
 
 def _emit_gather_elements(f: FunctionBuilder) -> None:
     """Emit `gather_elements(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
+    The result is a new reference.
 
     `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null, to
     decline, without a template, without an index tensor among the items, or if an index is out of range.

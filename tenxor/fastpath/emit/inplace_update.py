@@ -1,4 +1,7 @@
-"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part.
+"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part. Emitters run in Python when
+the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the
+docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
+declines by returning null, false or 0; then the fallback in Python does the work.
 
 Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
 pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
@@ -21,7 +24,8 @@ from .template_cache import find_cached_template, get_cache_table
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to update a part of a storage in place.
+    """Emit into `module` the functions to update a part of a storage in place. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `update_part`, `run_update`, `find_update_recipe`, `find_usual_recipe`, `can_stay_pending` and
     `find_aliases`.
@@ -41,7 +45,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_update_part(f: FunctionBuilder) -> None:
     """Emit `update_part(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
-    whether it was written.
+    whether `result` was written. `replace_elements` calls the function.
 
     `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
     (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`can_stay_pending`). After false without
@@ -72,10 +76,11 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
 def _emit_find_update_recipe(f: FunctionBuilder) -> None:
     """Emit `find_update_recipe(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new
-    reference.
+    reference. `update_part` calls the function.
 
-    The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code (`learn_update`) stores
-    it. The function returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
+    The tensor `x` has `storage` and `spec`. On a cache miss, `find_usual_recipe` makes the recipe, or Python code
+    (`update_recipes.record_update`) stores it. The function returns null if the update is impossible, or if `result` does not read the
+    storage exactly once, at the offset of `x`.
     """
     x, storage, spec, result = f.arguments
     result_storage = f.get_slot(result, "Tensor.storage")
@@ -104,7 +109,8 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
-    """Emit `find_usual_recipe(x, storage, result)`: return the recipe that writes `result` over the part `x` of `storage`.
+    """Emit `find_usual_recipe(x, storage, result)`: return the recipe that writes `result` over the part `x` of `storage`, for
+    `find_update_recipe`.
 
     The recipe is a new reference, cached or made (`find_recipe`). The function returns null unless all of this holds:
 
@@ -113,7 +119,7 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
     - `result` reads the storage only through the layout of `x`, at any offset.
     - `x` has at most `MAX_UPDATE_BYTES` bytes, and no element twice.
 
-    After null, Python code (`learn_update`) examines the operands.
+    After null, Python code (`update_recipes.record_update`) examines the operands.
     """
     x, storage, result = f.arguments
     spec, result_spec = f.hold_borrowed(f.get_slot(x, "Tensor.spec")), f.hold_borrowed(f.get_slot(result, "Tensor.spec"))
@@ -143,7 +149,8 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
 
 
 def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
-    """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of the node `old_node`.
+    """Emit the making of the recipe of an in-place update, a node that writes over the view with the spec `spec` of the node `old_node`.
+    `value` is the spec of the value written.
 
     Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if the
     recipe cannot be made.
@@ -163,7 +170,7 @@ def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: 
 
 def _emit_run_update(f: FunctionBuilder) -> None:
     """Emit `run_update(recipe, storage, spec, offset, result, may_ask)`: write `result`, pending, over a part of `storage` by one kernel;
-    return whether it was written.
+    return whether `result` was written. `update_part` calls the function.
 
     `recipe` is the recipe of the update. The part is given by `spec` and `offset`, in elements. The storage must be in memory, and only
     `result` may read the storage's node, once and at `offset`. Neither may have a tape node. Otherwise the function returns false. If the
@@ -197,8 +204,8 @@ def _emit_run_update(f: FunctionBuilder) -> None:
 
 
 def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *held: Value) -> Value:
-    """Emit the launch of the update `node` in `buffer`, the overwritten buffer. On success, the emitted function releases the held
-    references `held`, and returns true.
+    """Emit the launch of the kernel of `node`, a pending in-place update, on `buffer`, the buffer that it overwrites. On success, the
+    emitted function releases the held references `held`, and returns true.
 
     The emitted function returns false without a launch if `buffer` has another reference or is read-only, or if another thread holds the
     lock of the runtime. After a launch without success, the emitted code goes on, and `held` stay held. Return the status of the launch,
@@ -242,7 +249,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
 
     The operation of `node` must be cheap. Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO` times smaller than
     `node` and have no tape node. Sources in the memory of the storage are replaced by copies. The result is also false if an evaluation or
-    a copy fails, or if `node` is no longer pending.
+    a copy fails, or if `node` is no longer pending. `update_part` calls the function.
     """
     node, storage = f.arguments
     element_count, sources = (
@@ -273,7 +280,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
 
 def _emit_find_aliases(f: FunctionBuilder) -> None:
     """Emit `find_aliases(node, old_node)`: return a bit mask, an `i64`: bit k is set if source k of the pending `node` shares the buffer of
-    `old_node`.
+    `old_node`. `can_stay_pending` calls the function.
     """
     node, old_node = f.arguments
     sources, buffer = f.get_slot(node, "Node.sources"), f.get_slot(old_node, "Node.buffer")

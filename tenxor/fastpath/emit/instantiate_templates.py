@@ -1,7 +1,7 @@
-"""Sized templates (`SizedTemplate`), here called rules: result templates, recipes and launch records for tensors of new sizes.
-
-A rule is found by the signature of a call (`call_signatures.py`). The size program of the rule gives a concrete result template
-(`ResultTemplate`). The template is cached as if the fallback in Python had recorded it."""
+"""Emitters for sized templates (`SizedTemplate`), here called rules: from one rule emitted code makes the result templates, recipes and
+launch records of tensors of new sizes. The size program of a rule gives the numbers; a cursor is the address of a pointer to the next of
+these. A rule is found by the signature of a call (`call_signatures.py`). At build time `emit_functions` calls each `_emit_...(f)`, which
+writes one function; the function returns null to decline."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _RECIPE_FIELDS = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to make templates, recipes and launch records for new sizes by a rule.
-
-    The functions emitted include `match_signature`, `instantiate_template`, `instantiate_call`, `instantiate_recipe`, `instantiate_record`,
-    `next_spec` and `next_tuple`."""
+    """Emit into `module` the functions to make templates, recipes and launch records for new sizes by a rule. `method_entries.emit_module`
+    calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for
+    the code."""
 
     def pointers(*names: str) -> list[tuple[str, Type]]:
         return [(name, POINTER) for name in names]
@@ -60,8 +59,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
     """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe that no cache holds,
-    a new reference; null if memory runs out. The result of the recipe is contiguous, with shape and dtype of `spec`. `through` becomes the
-    slot `Recipe.packed_specs`; `op`, `dtypes`, `spec_indices`, `keeps_order` and `residuals` become the slots of their names."""
+    a new reference; null if memory runs out. The result of the recipe is contiguous, with shape and dtype of `spec`. `through`, the specs
+    by which sources are read, becomes the slot `Recipe.packed_specs`; `op`, `dtypes`, `spec_indices`, `keeps_order` and `residuals` become
+    the slots of their names."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -113,8 +113,9 @@ def _emit_find_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_next_spec(f: FunctionBuilder) -> None:
-    """Emit `next_spec(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The
-    reference is new; null if memory runs out. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced."""
+    """Emit `next_spec(dtype, ndim, cursor)`: return the interned spec of a dtype with the next `2 * ndim` integers as shape and strides.
+    The reference is new; null if memory runs out. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced.
+    """
     dtype, ndim, cursor = f.arguments
     words, numbers = skip_words(cursor, ndim * 2), new_dims(f)
 
@@ -287,9 +288,9 @@ def _emit_store_record(f: FunctionBuilder) -> None:
 
 
 def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
-    """Emit the creation of a result template of the class named `variant`. Return the template, which is held. `slots` are values of slots,
-    to which the template takes references of its own. By default the key is None and the launch record is empty. Null or 0 is returned
-    without memory."""
+    """Emit the creation of a result template of the class named `variant`. Return the template, which is held. The keywords `slots` are
+    values of slots, to which the template takes references of its own. By default the key is None and the launch record is empty. The
+    emitted function returns null or 0 if memory runs out."""
     template = f.new_instance(variant)
     empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
     for slot, x in (empty_slots | slots).items():
@@ -298,8 +299,8 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
 
 
 def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a call of the emitted function `find_data_recipe`, for the recipe of contiguous data with the shape and dtype of `spec`. Return
-    the recipe, which is held. The emitted function returns null or 0 if there is none."""
+    """Emit a call for the recipe of contiguous data in memory (`DATA`) with the shape and dtype of `spec`. Return the recipe, which is
+    held. The emitted function returns null or 0 if there is none."""
     return f.require_new(f.call("find_data_recipe", POINTER, [spec]))
 
 
@@ -349,11 +350,8 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_python_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `python_data_recipe(dtype, shape, recipe)`, called from Python: return the recipe of contiguous data of this dtype and shape.
-
-    If the spec has no such recipe yet, it keeps `recipe`, or a new recipe if `recipe` is None. Return None where `store_data_recipe` gives
-    null: for more than `MAX_AXES` axes or `MAX_ELEMENTS` elements, and if memory runs out.
-    """
+    """Emit `python_data_recipe(dtype, shape, recipe)`, called from Python: return the result of `store_data_recipe` for the same arguments,
+    a recipe, or None for null."""
     args = f.arguments[1]
     f.return_or_none(f.call("store_data_recipe", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
 
@@ -526,9 +524,9 @@ def _emit_build_template(f: FunctionBuilder) -> None:
 
 
 def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: Value) -> Value:
-    """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, a sized template, borrowed; without a
-    match, the emitted function returns null or 0. `templates` is a `GuardedCache`. The array `results` gets the results of the size
-    program."""
+    """Emit a search for the first rule in `templates`, a `GuardedCache`, whose guards hold for the array `dims`. Return the rule, a sized
+    template, borrowed. The array `results` gets the results of the rule's size program. Without a match, the emitted function returns null
+    or 0."""
     rules = f.get_slot(templates, "GuardedCache.entries")
     position, count, match = f.local(I64, f.i64(0)), f.list_length(rules), f.local(POINTER, f.null())
 
@@ -547,8 +545,8 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
-    """Emit `match_signature()`: return the result template for the call of the signature written last, a new reference; null without a
-    rule."""
+    """Emit `match_signature()`: return a new result template for the call whose signature was written last, a new reference; null without a
+    rule. Emitters call the function by `instantiate_signature`."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)

@@ -1,4 +1,8 @@
-"""Emitters for launches of kernels by launch records (`fastpath/launch_records.py`)."""
+"""Emitters for launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the
+address of the kernel, further words, and a row of five words for each argument. Emitters run in Python when the fast path is built.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,8 @@ from .spec_table import load_operand_spec
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to launch a kernel by its launch record.
+    """Emit into `module` the functions to launch a kernel by its launch record. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `launch` and `count_elements`.
     """
@@ -35,7 +40,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_launch(f: FunctionBuilder) -> None:
     """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`, a bytes object. The result goes into
-    the buffer `out`.
+    the `Buffer` `out`. The launch of a node and writes in place call the function.
 
     The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
     Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.
@@ -60,6 +65,7 @@ def _emit_count_elements(f: FunctionBuilder) -> None:
     """Emit `count_elements(recipe, view_index)`: return an element count of a recipe of the fast path, as an `i64`.
 
     Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it (`Recipe.packed_specs`).
+    `launch` calls the function.
     """
     recipe, view_index = f.arguments
     load_view_size = lambda: [f.get_slot(load_operand_spec(f, recipe, view_index - 1), "Spec.size")]

@@ -1,4 +1,8 @@
-"""The fast paths of `Tensor` methods: emitted code that runs first. The fallback in Python follows."""
+"""Entries of `Tensor` methods with a fast path: machine-code functions that CPython calls. An entry tries emitted code first, and calls the
+fallback in Python where that gives null. Emitters run in Python when the fast path is built. Most emitters here take the builder `f` of an
+entry, and return the entry's result as a `Value` of run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling
+convention.
+"""
 
 from __future__ import annotations
 
@@ -64,15 +68,16 @@ _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
 
 
 def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a unary operation; `op` is the operation's name. The emitter returns the result as
-    `_find_emitter` says.
+    """Return the emitter of the fast path of a unary operation; `op` is the operation's name. The emitter takes the builder of the method's
+    entry, and returns the result at run time: a new reference, or null for the fallback.
     """
     return lambda f: f.call("apply_unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
 
 
 def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a binary operator; `op` is the operation's name. If `comes_last`, the tensor is the second
-    operand, as in `__radd__`. The emitter returns the result as `_find_emitter` says.
+    operand, as in `__radd__`. The emitter takes the builder of the method's entry, and returns the result at run time: a new reference, or
+    null for the fallback.
     """
     return lambda f: _apply_binary(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
@@ -81,8 +86,8 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
     """Emit the operation named `op` on the tensor `x` and `y`, a tensor or a number. If the `i1` `comes_last` holds, `y` is the first
     operand.
 
-    Return the result, a new reference, or null to leave the call to the fallback. Known scalars give a known scalar; otherwise the result
-    is mostly pending.
+    Return the result at run time: a new reference, or null to leave the call to the fallback. Known scalars (0-d tensors whose storage
+    holds a Python number) give a known scalar; otherwise the result is mostly pending.
     """
     point = compute_known_scalars(f, op, x, y, comes_last)
     emit_binary = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
@@ -91,9 +96,9 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`; `op` is the operation's name. The emitter
-    returns the result as `_find_emitter` says.
+    takes the builder of the method's entry, and returns the result at run time: a new reference, or null for the fallback.
 
-    Its result is null, for the fallback, without exactly one positional argument, or with keywords.
+    The result is null without exactly one positional argument, or with keywords.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -107,7 +112,7 @@ def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
 
 def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of an in-place operator, such as `+=`; `op` is the operation's name. The emitter returns the
-    tensor itself, or null for the fallback.
+    tensor itself as a new reference, or null for the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -120,15 +125,15 @@ def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_forwarding(function: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor. The
-    emitter returns the result of the call, which is null for the fallback.
+    """Return the emitter of the fast path of a method without arguments: a call of the emitted function named `function` with the tensor.
+    The emitter returns the result of the call: a new reference, or null for the fallback.
     """
     return lambda f: f.call(function, POINTER, f.arguments[:1])
 
 
 def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of the method `name`: the replay of a recorded call by `replay_method`. `kind` is the method's
-    calling convention. The emitter returns the result, or null for the fallback.
+    """Return the emitter of the fast path of the method `name`: a call of `replay_method`, which repeats a call recorded for equal
+    arguments. `kind` is the method's calling convention. The emitter returns the result, a new reference, or null for the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -145,10 +150,11 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
 
 
 def _emit_power(f: FunctionBuilder) -> Value:
-    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans, and an exponent other than a Python number the
-    operation `pow`. In other cases, and where these decline, a recorded call is replayed.
+    """Emit the fast path of `x ** y`; `x` and `y` are the arguments of the entry. An exponent of 2 gives the operation `square`, except for
+    booleans, and an exponent other than a Python number the operation `pow`. In other cases, and where these decline, a recorded call is
+    replayed.
 
-    Return the result, a new reference, or null to leave the call to the fallback.
+    Return the result at run time: a new reference, or null to leave the call to the fallback.
     """
     x, y = f.arguments
     is_square = f.and_then(
@@ -170,14 +176,16 @@ def _emit_power(f: FunctionBuilder) -> Value:
 
 def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of the method `name`, "copy" or "clone": a new tensor with the same immutable node
-    (`share_copy`), or else the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
+    (`share_copy`), or else the replay of a recorded call. The emitter takes the builder of the method's entry, and returns the result at
+    run time: a new reference, or null for the fallback.
     """
     return lambda f: _share_copy_or(f, lambda: [_make_replay(name, CallingConvention.NO_ARGUMENTS)(f)])[0]
 
 
 def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of the method `name`, "astype" or "to": for the tensor's own dtype, also given as a type, a new
-    tensor with the same node, otherwise the replay of a recorded call. The emitter returns the result as `_find_emitter` says.
+    tensor with the same node, otherwise the replay of a recorded call. The emitter takes the builder of the method's entry, and returns the
+    result at run time: a new reference, or null for the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -197,10 +205,10 @@ def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -> list[Value]:
-    """Emit a copy of the first argument, a tensor, with the same node (`share_copy`). If that declines without an error, the code of
-    `replay_call` runs, which gives a list with a result.
+    """Emit a copy of the entry's first argument, a tensor, with the same node (`share_copy`). If that declines without an error, the code
+    of `replay_call` runs; it gives a list with a result.
 
-    Return the result, a new reference, or null for the fallback, in a list of one item.
+    Return a list of one item, the result at run time: a new reference, or null for the fallback.
     """
     copy = f.call("share_copy", POINTER, f.arguments[:1])
     declined = f.and_then(f.is_null(copy), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -210,8 +218,8 @@ def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -
 def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of an attribute of a tensor, computed by `find` from the slot `name`.
 
-    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the emitter's result is
-    null, which leaves the attribute to the fallback.
+    `find` is an emitter: it takes the builder and the content of the slot, and returns a new reference, the attribute. While the slot is
+    unset, the emitter's result is null, which leaves the attribute to the fallback.
     """
 
     def emit_read(f: FunctionBuilder) -> Value:
@@ -222,9 +230,11 @@ def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) 
 
 
 def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`.
+    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function named
+    `function`.
 
-    The emitter returns the result of the call. It is null, for the fallback, with another number of arguments.
+    The emitter takes the builder of the method's entry, and returns the result of the call, a new reference. The result is null, for the
+    fallback, with another number of arguments.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -236,8 +246,8 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _emit_item(f: FunctionBuilder) -> Value:
-    """Emit the fast path of `item(*index)`: the only element, or the element at given coordinates. Return a Python number, a new reference,
-    or null for the fallback.
+    """Emit the fast path of `item(*index)`: the only element, or the element at given coordinates. Return the result at run time: a Python
+    number, a new reference, or null for the fallback.
     """
     x, args, count = f.arguments
 
@@ -253,7 +263,7 @@ def _emit_item(f: FunctionBuilder) -> Value:
 def _emit_index_add(f: FunctionBuilder) -> Value:
     """Emit the fast path of `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
-    Return the tensor itself as a new reference, or null for the fallback: for another axis, for keyword arguments, and if
+    Return, at run time, the tensor itself as a new reference, or null for the fallback: for another axis, for keyword arguments, and if
     `accumulate_selection` declines.
     """
     x, args, count, names = f.arguments
@@ -267,8 +277,8 @@ def _emit_index_add(f: FunctionBuilder) -> Value:
 
 
 def _emit_fill(f: FunctionBuilder) -> Value:
-    """Emit the fast path of `fill_(value)`: write a Python float or int to every element. Return the tensor itself as a new reference, or
-    null for the fallback: for other values, and if `set_item` declines.
+    """Emit the fast path of `fill_(value)`: write a Python float or int to every element. Return, at run time, the tensor itself as a new
+    reference, or null for the fallback: for other values, and if `set_item` declines.
     """
     x, args, count, names = f.arguments
     value = args.load(POINTER)
@@ -289,9 +299,8 @@ def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
 
 
 def _emit_round(f: FunctionBuilder) -> Value:
-    """Emit the fast path of `round`: without arguments the operation `round`, with arguments the replay of a recorded call.
-
-    Return the result, a new reference, or null to leave the call to the fallback.
+    """Emit the fast path of `round`: without arguments the operation `round`, with arguments the replay of a recorded call. Return the
+    result at run time: a new reference, or null to leave the call to the fallback.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(0), lambda: f.is_null(names))
@@ -300,8 +309,8 @@ def _emit_round(f: FunctionBuilder) -> Value:
 
 
 def _emit_apply(f: FunctionBuilder) -> Value:
-    """Emit the fast path of `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, a new
-    reference, or null for the fallback.
+    """Emit the fast path of the method `Tensor._apply(op, *operands)`, which applies the operation `op` to the tensor and further operands.
+    Return the result at run time: a new reference, or null for the fallback.
     """
     x, args, count = f.arguments
 
@@ -322,12 +331,13 @@ def _emit_apply(f: FunctionBuilder) -> Value:
 
 
 def _emit_call_ufunc(f: FunctionBuilder) -> None:
-    """Emit `call_ufunc(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result of the
-    counterpart, a new reference.
+    """Emit `call_ufunc(x, args, count, names)`: call the function of this library that stands for a NumPy ufunc, and return its result, a
+    new reference. The entry of `Tensor.__array_ufunc__` calls the function.
 
-    `args` is the address of `count` arguments: the ufunc, the method and the inputs. The function returns null for keywords, for another
-    method than `"__call__"`, for a ufunc without a counterpart, and for inputs other than tensors, numbers, and NumPy's arrays and scalars.
-    Null with an error set means that the counterpart raised the error.
+    `args` is the address of `count` arguments: the ufunc, the name of its method and the inputs; `names` is the tuple of keywords, or null.
+    `x` is not used. The function returns null for keywords, for another method than `"__call__"`, for a ufunc without a counterpart, and
+    for inputs other than tensors, numbers, and NumPy's arrays and scalars. Null with an error set means that the counterpart raised the
+    error.
     """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
@@ -381,8 +391,8 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
 
 
 def _find_emitter(method: Method) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `method`. The emitter takes the builder of the method's entry and returns the result: a new
-    reference, or null to leave the call to the fallback.
+    """Return the emitter of the fast path of `method`. `_emit_method` calls the emitter with the builder of the method's entry. The emitter
+    returns the result at run time: a new reference, or null to leave the call to the fallback.
     """
     if method.in_place_op:
         return _make_in_place(method.in_place_op)
@@ -403,8 +413,9 @@ _PARAMETERS_BY_CONVENTION = {
 
 
 def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
-    """Emit all functions of the fast path into the LLVM module `llvm_module`, and return this module. `object_table` gives the indices of
-    Python objects and the offsets of slots in the code.
+    """Emit all functions of the fast path into the LLVM module `llvm_module`, and return this module. The build calls this if the machine
+    code is neither prebuilt nor in the disk cache (`fastpath/machine_code.py`). `object_table` gives the indices of Python objects and the
+    offsets of slots in the code.
     """
     computing = (node_evaluation, kernel_launch, graph_walk, refcount_queries, graph_evaluation, plan_steps, tape_segments, batch_key)
     making = (
@@ -463,8 +474,9 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
 
 
 def _emit_method(f: FunctionBuilder, method: Method) -> None:
-    """Emit the entry of `method`, called by CPython: return the result of the fast path (`_find_emitter`), or, where that is null, of a
-    call of the fallback in Python. An error other than MemoryError is raised instead of the call.
+    """Emit the entry of `method`, called by CPython: return the result of the fast path (`_find_emitter`), a new reference. Where that is
+    null, return the result of a call of the fallback in Python. An error of the fast path other than MemoryError is raised instead of the
+    call.
     """
     result = _find_emitter(method)(f)
     f.return_if(~f.is_null(result), lambda: result)
@@ -478,7 +490,8 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
 
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
-    """Emit `call_fallback_short(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`, a new reference.
+    """Emit `call_fallback_short(fallback, x, argument)`: return the result of the method `fallback` in Python for the tensor `x`, a new
+    reference. Entries call the function where the fast path gave null.
 
     `argument` is a second argument, or null. The function returns null with an error set if the fast path set an error other than
     MemoryError, for an uninitialized tensor, and if the fallback raises.
@@ -495,8 +508,8 @@ def _emit_call_fallback_short(f: FunctionBuilder) -> None:
 
 
 def _emit_call_fallback(f: FunctionBuilder) -> None:
-    """Emit `call_fallback(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
-    arguments.
+    """Emit `call_fallback(fallback, x, args, count, names)`: return the result of the method `fallback` in Python for the tensor `x` and an
+    array of arguments, a new reference. Entries call the function where the fast path gave null.
 
     `args` has `count` positional arguments, then the values of the keywords in `names`, a tuple or null. The function returns null with an
     error set in the same cases as `call_fallback_short`.
@@ -516,10 +529,11 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 
 
 def _emit_apply_in_place(f: FunctionBuilder) -> None:
-    """Emit `apply_in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null to
-    decline, before `x` changes.
+    """Emit `apply_in_place(x, y, op, point)`, for the entries of `+=` and the like: write the result of the operation `op` on `x` and `y`
+    into `x`. `x` is a tensor, `y` a tensor or a number. Return `x` as a new reference, or null to decline, before `x` changes.
 
-    `point` is the result if already known as a scalar, otherwise null. The function takes over the reference to `point`.
+    `point` is a new tensor with the result if the operands are known scalars, otherwise null. The function takes over the reference to
+    `point`.
     """
     x, y, op, point = f.arguments
 

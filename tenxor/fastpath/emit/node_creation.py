@@ -1,4 +1,8 @@
-"""Creation of pending nodes, and of the tensors over new storages that hold them."""
+"""Creation of pending nodes, and of the tensors over new storages that hold them. A pending node is an operation (a recipe with sources)
+that is not computed yet. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
+machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
+`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ MAX_EAGER_ELEMENTS = 1 << 14
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions `new_user_node` and `new_pending_node` to create a pending node, `new_user_tensor` and `new_tensor`
-    to wrap a node in a tensor, and the functions that give serial numbers. `objects` is the table of the objects that the code refers to.
+    to wrap a node in a tensor, and the functions that give serial numbers. `method_entries.emit_module` calls this at build time. `module`
+    is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
     """
     for kind in NUMBERED_KINDS:
         module.define_global(f"number_of_{kind}", "global i64 0")
@@ -40,16 +45,16 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `KIND_number()`, called from Python: return the serial number of `next_KIND` as a Python integer. KIND is `kind`: "node" or
-    "recipe".
+    """Emit `KIND_number()`, called from Python: count an object of this kind, and return its serial number as a Python integer, a new
+    reference. KIND is `kind`: "node" or "recipe".
     """
     number = f.call(f"next_{kind}", I64, [])
     f.emit_return(f.call("PyLong_FromLongLong", POINTER, [number]))
 
 
 def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`, and count it. KIND is `kind`: "node" or
-    "recipe".
+    """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`, and advance the counter. KIND is `kind`: "node"
+    or "recipe".
     """
     counter = f.define(POINTER, f"getelementptr i64, ptr @number_of_{kind}, i64 0")
     number = counter.load(I64)
@@ -58,10 +63,10 @@ def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
 
 
 def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
-    """Emit the tensor of a new pending node, recorded for the user's program, with the spec `spec`. Return a new reference, not held; null
-    where `new_user_tensor` gives null.
+    """Emit the creation of a pending node with `recipe`, `sources` and `offsets`, and of its tensor with the spec `spec`. The node belongs
+    to the user's program. Return a new reference, not held; null where `new_user_tensor` gives null.
 
-    The held references to `recipe`, `sources`, `offsets` (tuples) and `spec` are consumed. The emitted function returns null or 0 where
+    `sources` and `offsets` are tuples. The held references to all four arguments are consumed. The emitted function returns null or 0 where
     `new_user_node` gives null.
     """
     f.transfer_held(recipe, sources, offsets)
@@ -73,8 +78,8 @@ def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value
 
 
 def load_shared_read_count(f: FunctionBuilder) -> Value:
-    """Emit a load of the number of nodes made so far with an externally shared buffer as a source. Return the number, an `i64`. If it has
-    grown with a new node, this node must be evaluated at once.
+    """Emit a load of the count of reads of externally shared buffers (memory that other libraries may write) by nodes made so far. Return
+    the number, an `i64`. If it has grown with a new node, this node must be evaluated at once.
     """
     return _get_shared_read_counter(f).load(I64)
 
@@ -86,6 +91,7 @@ def _get_shared_read_counter(f: FunctionBuilder) -> Value:
 
 def _emit_new_user_node(f: FunctionBuilder) -> None:
     """Emit `new_user_node(recipe, sources, offsets, is_followed)`: return a new pending node of the user's program, as a new reference.
+    `recipe` is the operation; the tuples `sources` and `offsets` are its operands and their offsets in elements.
 
     The function takes over the references to its arguments, also on failure. With `is_followed`, a node that depends on the tape gets a
     tape node. The function returns null, to decline, under memory pressure, and where `new_pending_node` with `is_bounded` does.
@@ -99,12 +105,13 @@ def _emit_new_user_node(f: FunctionBuilder) -> None:
 
 
 def _emit_new_pending_node(f: FunctionBuilder) -> None:
-    """Emit `new_pending_node(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node, as a new reference. The
-    function takes over the references to its arguments, also on failure.
+    """Emit `new_pending_node(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node, as a new reference. The first
+    three arguments are those of `new_user_node`. The function takes over the references to its arguments, also on failure.
 
     With `is_bounded`, the function returns null for a graph that the fallback in Python would evaluate or examine. Without, it returns null
     for an externally shared source. With `is_followed`, a node that depends on the tape gets a tape node, and a node that depends on an
     argument of a traced function gets its mark. Without, the function returns null for a source that depends on such an argument.
+    `new_user_node` and `replay_tape_step` call the function.
     """
     *references, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
@@ -188,8 +195,8 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
 
 
 def can_evaluate_early(f: FunctionBuilder) -> Value:
-    """Emit a test whether results may be evaluated early. Return the result, an `i1`: false while a call is recorded, since results must
-    stay pending then.
+    """Emit a test whether results may be evaluated before the user asks for them. Return the result, an `i1`: false while a call is
+    recorded (`runtime/call_recording.py`), since results must stay pending then.
     """
     return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
 

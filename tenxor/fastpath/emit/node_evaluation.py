@@ -1,7 +1,11 @@
-"""Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions.
+"""Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch
+record (bytes) tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a
+fused kernel. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code
+function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
+a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
-where the sum has the order of the fused kernel. A launch record tells how to run the kernel of a node (`fastpath/launch_records.py`).
+where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +31,8 @@ OTHER_ORDER, MEMORY_ORDER, ANY_ORDER = range(3)  # loop orders of the source of 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to compute a small pending graph node by node.
+    """Emit into `module` the functions to compute a small pending graph node by node. `method_entries.emit_module` calls this at build
+    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `compute_node`, `compute_unfused`, `compute_with_sources`, `launch_node`, `launch_without_gil`,
     `find_loop_order`, `has_stable_orders` and `new_buffer`.
@@ -59,8 +64,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
-    """Emit `python_NAME(node)`, called from Python: call `compute_node` or `compute_unfused` (`name`) for a pending node, and return as a
-    bool whether the node is computed.
+    """Emit `python_compute_node(node)` or `python_compute_unfused(node)`, called from Python: call the emitted function named `name`,
+    without `python_`, for a pending node. Return as a bool whether the node is computed.
 
     An error other than MemoryError is raised.
     """
@@ -103,7 +108,7 @@ def _emit_is_order_stable(f: FunctionBuilder) -> None:
     """Emit `is_order_stable(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
 
     Every reduction, also the node itself, must add in the order of the fused kernel. No reduction below the node may be a candidate for
-    single-pass fusion.
+    single-pass fusion. `compute_unfused` and `new_user_tensor` call the function.
     """
     (node,) = f.arguments
     require_all_stable_orders(f, node)
@@ -115,7 +120,7 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
     node is in memory then. Some sources may be computed also on failure.
 
     The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for a node that launch records cannot
-    run.
+    run; an error may be set. `compute_unfused` calls the function, and it calls itself for the sources.
     """
     (node,) = f.arguments
     exit_block = f.block("done")
@@ -182,8 +187,8 @@ def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: V
     """Emit an early exit, returning null or 0, if the pending `node` is, or depends on, a reduction that may add in another order in its
     own kernel than when fused. Return None.
 
-    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. `computed_first` is None, or a pending
-    node to be treated like a node in memory.
+    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. The argument `computed_first` is None,
+    or a pending node that is treated like a node in memory.
     """
     f.require(are_orders_stable(f, node, computed_first))
 
@@ -193,7 +198,7 @@ def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | N
     fused. Return the result, an `i1`.
 
     The test is a walk through the graph, so it overwrites the tables of the last walk. It is false for more than `MAX_SEARCHED_NODES`
-    pending nodes with several references. `computed_first` is None, or a pending node to be treated like a node in memory.
+    pending nodes with several references. The argument `computed_first` is None, or a pending node that is treated like a node in memory.
     """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
@@ -229,8 +234,8 @@ def _emit_has_stable_orders(f: FunctionBuilder) -> None:
 
 
 def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
-    """Emit the making of a missing launch record of `node`, by a size-generic template or by Python. Return None. The record may still be
-    missing afterwards.
+    """Emit the making of a missing launch record of the pending `node`, by a size-generic template (`derive_node_record`) or by Python
+    code. Return None. The record is stored in the node's recipe; it may still be missing afterwards.
 
     The emitted function returns null or 0 if another thread holds the lock of the runtime, or if an error is set.
     """
@@ -280,8 +285,9 @@ def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
-    """Emit `can_fuse_inner_sum(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel
-    single-pass fusion may compute another reduction. False also stands for a graph in which a reduction may add in another order.
+    """Emit `can_fuse_inner_sum(node)`, called by `compute_sources`: return whether a node is a pending sum of products over a large operand
+    in memory, in whose kernel single-pass fusion may compute another reduction. False also stands for a graph in which a reduction may add
+    in another order.
     """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
@@ -308,7 +314,7 @@ def _emit_compute_sources(f: FunctionBuilder) -> None:
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
     outer sum is made, so the plan may fuse the two. Python may run. The function returns true, also for sources that stay pending, or false
-    if an error is set.
+    if an error is set. `new_user_tensor` calls the function.
     """
     (node,) = f.arguments
     sources = f.hold_borrowed(f.get_slot(select_read_node(f, node), "Node.sources"))
@@ -340,8 +346,8 @@ def load_element_count(f: FunctionBuilder, node: Value) -> Value:
 
 
 def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Value:
-    """Emit a test whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory. Return the
-    result, an `i1`.
+    """Emit a test whether `source`, a pending node made of scalars alone, is computed into memory before a kernel sums the operands of the
+    node `reader`. Return the result, an `i1`.
 
     `node.is_read_from_memory` is the same test in Python.
     """
@@ -424,8 +430,8 @@ def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Val
 
 
 def _emit_find_sum_record(f: FunctionBuilder) -> None:
-    """Emit `find_sum_record(product, recipe)`: return the launch record of the sum `recipe` of the recipe `product`, borrowed; null if the
-    record was not made yet.
+    """Emit `find_sum_record(product, recipe)`: return the launch record of one kernel for two recipes, the product `product` and the sum
+    `recipe` over it. The record is bytes, borrowed; null if the record was not made yet.
     """
     product, recipe = f.arguments
     summed = f.get_slot(product, "Recipe.sum_launch_records")
@@ -434,7 +440,8 @@ def _emit_find_sum_record(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer(f: FunctionBuilder) -> None:
-    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe, a new reference; null if small memory is short.
+    """Emit `new_buffer(recipe)`: return a new, uninitialized `Buffer` for the result of a recipe, a new reference; null, to decline, if the
+    small blocks allowed are used up, or if memory runs out.
 
     The result must have at most `MAX_SMALL_BLOCK_BYTES` bytes.
     """
@@ -443,8 +450,8 @@ def _emit_new_buffer(f: FunctionBuilder) -> None:
 
 
 def _emit_allocate_result(f: FunctionBuilder) -> None:
-    """Emit `allocate_result(recipe)`: return a new buffer of any size for the result of a recipe, a new reference. Return null if memory is
-    short: the fallback in Python raises the error. Python may run for more than `MAX_SMALL_BLOCK_BYTES` bytes.
+    """Emit `allocate_result(recipe)`: return a new, uninitialized `Buffer` of any size for the result of a recipe, a new reference. Return
+    null if memory is short: the fallback in Python raises the error. Python may run for more than `MAX_SMALL_BLOCK_BYTES` bytes.
     """
     (recipe,) = f.arguments
     nbytes = f.get_slot(recipe, "Recipe.nbytes")
@@ -456,7 +463,8 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
-    """Emit `new_buffer_of_bytes(nbytes)`: return a new buffer of `nbytes` bytes, a new reference; null if small memory is short.
+    """Emit `new_buffer_of_bytes(nbytes)`: return a new, uninitialized `Buffer` of `nbytes` bytes, a new reference; null, to decline, if the
+    small blocks allowed are used up, or if memory runs out.
 
     The function takes over the reference to `nbytes`, a Python integer of at most `MAX_SMALL_BLOCK_BYTES`.
     """
@@ -470,8 +478,8 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 
 
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node in memory with the recipe `recipe`, of data. The node takes over the reference to `buffer`, which is held
-    no more.
+    """Emit the creation of a node in memory with the recipe `recipe`, that of data without an operation, and the `Buffer` `buffer` of its
+    elements. The node takes over the reference to `buffer`, which is held no more.
 
     Return the node, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
     """
@@ -485,8 +493,8 @@ def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Valu
 
 
 def is_lock_free(f: FunctionBuilder) -> Value:
-    """Emit a test that no other thread holds the lock of the runtime. Return the result, an `i1`. No thread can take the lock while the
-    emitted code runs, under the GIL.
+    """Emit a test that no other thread holds the lock of the runtime (`realize.compute_lock`), which a thread holds while it computes.
+    Return the result, an `i1`. No thread can take the lock while the emitted code runs, under the GIL.
     """
     owner = f.load_word(f.load_object("lock"), f.objects.get_slot_offset("RLock.owner"))
     return f.or_else(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
@@ -494,6 +502,7 @@ def is_lock_free(f: FunctionBuilder) -> Value:
 
 def _emit_launch_node(f: FunctionBuilder) -> None:
     """Emit `launch_node(node, out)`: launch the kernel of a pending node with sources in memory. Return whether the kernel ran.
+    `compute_with_sources` calls the function.
 
     The kernel writes into the buffer `out`. On success the node takes over the reference to `out`, otherwise the caller keeps it. Without a
     launch record, for a computed node, or if another thread holds the lock of the runtime, no kernel runs. No Python code runs before the
@@ -517,7 +526,7 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
 
 def _emit_launch_without_gil(f: FunctionBuilder) -> None:
     """Emit `launch_without_gil(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of
-    the runtime. Return whether the kernel ran.
+    the runtime. Return whether the kernel ran. `launch_node` calls the function.
 
     `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
     takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel
@@ -554,7 +563,7 @@ def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
 
 def _emit_forget_recipe(f: FunctionBuilder) -> None:
     """Emit `forget_recipe(node)`: give a node with a new buffer the recipe of data in memory, and release its old recipe and sources. The
-    function returns nothing. Python code may run.
+    function returns nothing. Python code may run. Launches of nodes, graphs and plan steps call the function.
     """
     (node,) = f.arguments
     old = [f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]

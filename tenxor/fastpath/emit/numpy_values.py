@@ -1,4 +1,9 @@
-"""Emitters for values of NumPy, lists and Python numbers as tensors, and for keys with NumPy's integers and arrays."""
+"""Emitters for values of NumPy, lists and Python numbers as tensors, and for keys with NumPy's integers and arrays. A known scalar is a 0-d
+tensor whose storage holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`,
+which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the
+function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python
+does the work.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,9 @@ from .scalar_arithmetic import new_known_scalar
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to convert values and keys: `convert_value`, `convert_key` and `convert_index`. `objects` is the
-    table of the objects that the code refers to.
+    """Emit into `module` the functions to convert values and keys: `convert_value`, `convert_key` and `convert_index`.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
     """
     _emit_convert_value(FunctionBuilder(module, objects, "convert_value", [("value", POINTER)]))
     _emit_convert_index(FunctionBuilder(module, objects, "convert_index", [("item", POINTER)]))
@@ -21,9 +27,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_convert_value(f: FunctionBuilder) -> None:
     """Emit `convert_value(value)`: return a new tensor with the elements of a NumPy array, a NumPy scalar, a list, a tuple or a Python
-    number. A scalar gives a known scalar.
+    number. A scalar gives a known scalar. The result is a new reference.
 
     Return null for other values, also tensors, and for arrays and lists that the fallback converts: large ones, or of several types.
+    Operations, assignments and conversions call the function.
     """
     (value,) = f.arguments
     kind = f.type_of(value)
@@ -52,6 +59,7 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
     NumPy array of indices or a mask, and any other item itself.
 
     Return a new reference, or null for an array that the fallback converts: a 0-d or large one, or one of a dtype that is no index.
+    `convert_key` calls the function.
     """
     (item,) = f.arguments
     kind = f.type_of(item)
@@ -72,8 +80,8 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
 
 
 def _emit_convert_key(f: FunctionBuilder) -> None:
-    """Emit `convert_key(key)`: return an index key with its items converted by `convert_index`, as a new reference. Return null if no item
-    changes, and also if an item cannot be converted.
+    """Emit `convert_key(key)`: return the index key `key`, a tuple or a single item, with its items converted by `convert_index`, as a new
+    reference. Return null if no item changes, and also if an item cannot be converted. `get_item` and `set_item` call the function.
     """
     (key,) = f.arguments
 

@@ -1,4 +1,9 @@
-"""Recording of operations: each gives a tensor with a new storage, which holds a new pending node."""
+"""Recording of operations: each gives a tensor with a new storage, which holds a new pending node. A known scalar is a 0-d tensor whose
+storage (`ScalarStorage`) holds a Python number instead. Emitters run in Python when the fast path is built. `emit_functions` calls each
+`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
+code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
+in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +22,11 @@ PY_LE, PY_GE = 1, 5  # Py_LE and Py_GE
 
 
 class Operand(NamedTuple):
-    """An operand of an operation. The references are borrowed.
+    """An operand of an operation, as `Value`s of run time. The references are borrowed.
 
-    `key` is the operand's key in cache tables: the spec of a tensor, the constant spec of a tensor with a known scalar, or the type of a
-    Python number. `node_or_scalar` is a node if `is_node`, otherwise a Python number. `offset` is a Python integer, in elements.
+    `key` stands for the operand in the cache tables of result templates. It is the spec of a tensor, the constant spec of a tensor with a
+    known scalar, or the type of a Python number. `node_or_scalar` is a node if `is_node`, otherwise a Python number. `offset` is a Python
+    integer, in elements.
     """
 
     key: Value
@@ -31,7 +37,8 @@ class Operand(NamedTuple):
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`.
-    `objects` is the table of the objects that the code refers to.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
     """
     _emit_apply_unary(FunctionBuilder(module, objects, "apply_unary", [("x", POINTER), ("op", POINTER)]))
     _emit_apply_operation(
@@ -88,12 +95,12 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
 
 
 def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node. Return the result, an `i1`: false for a `ScalarStorage` with a known scalar."""
+    """Emit a test whether a storage holds a node, rather than a known scalar (`ScalarStorage`). Return the result, an `i1`."""
     return f.or_else(has_plain_node(f, storage), lambda: f.is_instance(storage, "LeafStorage"))
 
 
 def has_plain_node(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage that is no leaf of derivatives (`LeafStorage`) holds a node. Return the result, an `i1`."""
+    """Emit a test whether the storage `storage` holds a node, and is no leaf of derivatives (`LeafStorage`). Return the result, an `i1`."""
 
     def was_a_number() -> Value:
         """Emit a test for a `ScalarStorage` whose scalar was already replaced by a node."""
@@ -109,9 +116,9 @@ def find_template(
     """Emit a lookup of a result template in a cache table; on a miss, a sized template builds one, which is cached. Return the template,
     borrowed.
 
-    `operation` and `other_key`, the key of the further operands, are the key in the table. `get_arguments` returns the operands as the
-    signature of the call sees them (`get_signature_argument`). The emitted function returns null or 0 if no sized template fits. Python
-    code may run.
+    The template is cached in `table` under `operation`, an `Op`, and `other_key`: the key of the second operand (`Operand.key`), a tuple of
+    keys, or None. `get_arguments` returns the operands as the signature of the call sees them (`get_signature_argument`). The emitted
+    function returns null or 0 if no sized template fits. Python code may run.
     """
 
     def instantiate() -> list[Value]:
@@ -144,8 +151,9 @@ def find_or_instantiate(
 ) -> Value:
     """Emit a lookup of a result template in a cache table; on a miss, emit the code of `instantiate`. Return the template, borrowed.
 
-    `operation` and `other_key`, the key of the further operands, are the key in the table. `instantiate` returns a list with a template,
-    borrowed or null. The emitted function returns null or 0 if both are null.
+    The template is cached in `table` under `operation`, an operation or a name, and `other_key`, the key of the further operands.
+    `instantiate` emits the making and caching of a template, and returns a list with the template, borrowed or null. The emitted function
+    returns null or 0 if both are null.
     """
     cached_template = find_cached_template(f, table, operation, other_key)
     (template,) = f.choose(f.is_null(cached_template), instantiate, lambda: [cached_template], (1, 1000))
@@ -158,7 +166,7 @@ def _emit_apply_unary(f: FunctionBuilder) -> None:
     reference; null to leave the call to the fallback.
 
     The result is pending, or evaluated at once where `new_user_tensor` does so. Only `abs` or `negative` of a scalar, known or in memory,
-    gives a known scalar.
+    gives a known scalar. Entries of methods and functions call the function.
     """
     x, op = f.arguments
     f.return_if(~f.has_type(x, "Tensor"), lambda: _call_with_tensor(f, x, lambda tensor: f.call("apply_unary", POINTER, [tensor, op])))
@@ -183,7 +191,7 @@ def _emit_apply_binary(f: FunctionBuilder) -> None:
 
     `y` is a tensor, a number or a value for `convert_value`. With `comes_last`, `y` is the first operand, and no tensor. The result is
     pending, or evaluated at once where `new_user_tensor` does so. Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a
-    known scalar.
+    known scalar. Entries of methods and functions call the function.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -225,8 +233,8 @@ def _emit_apply_binary(f: FunctionBuilder) -> None:
 
 
 def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], Value]) -> Value:
-    """Emit the code of `call` for the new tensor `convert_value(value)`. Return the result of `call`, a new reference or null. The emitted
-    function returns null for a value without a tensor.
+    """Emit the conversion of `value` to a new tensor (`convert_value`), and the code of `call` for that tensor. Return the result of
+    `call`, a new reference or null. The emitted function returns null for a value that cannot be converted.
     """
     tensor = f.require_new(f.call("convert_value", POINTER, [value]))
     result = call(tensor)
@@ -235,8 +243,8 @@ def _call_with_tensor(f: FunctionBuilder, value: Value, call: Callable[[Value], 
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit a tuple: the object named `zeros` in the object table if the `i1` `are_zeros` holds, otherwise a new tuple of `offsets`. Return
-    the tuple, which is held. The emitted function returns null or 0 if memory runs out.
+    """Emit the tuple of a node's offsets: a new tuple of `offsets`, Python integers. If the `i1` `are_zeros` holds, it is the shared tuple
+    named `zeros` in the object table. Return the tuple, which is held. The emitted function returns null or 0 if memory runs out.
     """
     held = list(f._held)
 
@@ -267,9 +275,9 @@ def _return_if_known_scalars(
     """Emit an early return of the result of an operation on one or two scalars, `operands`, known or in memory, as a tensor with a known
     scalar. Return None.
 
-    The return is taken only if `compute_unary` or `compute_binary` covers the operation, and not while a call is recorded. `operation` is
-    the operation, the recipe and the spec of the result. If the `i1` `is_reversed` holds, the second operand comes first; None stands for
-    one operand. The held references to the recipe, the spec and the operands are released before the return.
+    The return is taken only if `compute_unary` or `compute_binary` covers the operation, and not while a call is recorded. `operation` has
+    three `Value`s: the `Op`, the recipe and the spec of the result. If the `i1` `is_reversed` holds, the second operand comes first; None
+    stands for one operand. The held references to the recipe, the spec and the operands are released before the return.
     """
     held, y = list(f._held), operands[-1]
     are_points = _is_scalar(f, operands[0]) if len(operands) == 1 else f.and_then(_is_scalar(f, operands[0]), lambda: _is_scalar(f, y))
@@ -299,7 +307,7 @@ def _return_if_known_scalars(
 
 def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
     """Emit code to compute the spec and the offset of each tensor among `operands`. Return None. Python code may run, so borrowed
-    references are invalid afterwards. If it raises, the emitted function returns null or 0.
+    references are invalid afterwards. If the Python code raises an error, the emitted function returns null or 0.
     """
     for x in operands:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
@@ -335,7 +343,7 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
     """Emit `apply_operation(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
 
     `operands` is the address of `count` tensors, numbers or values for `convert_value`. The result is a new reference, mostly pending
-    (`new_user_tensor`); null to leave the call to the fallback.
+    (`new_user_tensor`); null to leave the call to the fallback. Entries of methods and functions call the function, and `set_masked`.
     """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -396,7 +404,7 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
 def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
     """Emit an early exit, returning null or 0, for a Python integer `integer` outside of the range of the result template `template`.
-    Return None. The class `variant` of the template has the bounds, both allowed, in the slots `low` and `high`.
+    Return None. `variant` is the name of the template's class, which has the bounds, both allowed, in the slots `low` and `high`.
     """
     low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 
@@ -409,8 +417,8 @@ def require_in_range(f: FunctionBuilder, integer: Value, template: Value, varian
 
 
 def make_source(f: FunctionBuilder, node_or_scalar: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: the node `node_or_scalar` itself if the `i1` `is_node` holds, or a `Scalar` of `dtype` with that number.
-    Return the source, which is held.
+    """Emit the making of a source of a new node: the node `node_or_scalar` itself if the `i1` `is_node` holds, or a `Scalar` of `dtype`
+    with that number. Return the source, which is held.
 
     The source takes the place of `node_or_scalar` among the held references. The emitted function returns null or 0 if memory runs out.
     """

@@ -1,7 +1,10 @@
-"""Execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in `runtime/plan_execution.py`.
+"""Emitters for the execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in
+`runtime/plan_execution.py`. The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates. Emitters run in Python
+when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the
+docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
+declines by returning null, false or 0; then the fallback in Python does the work.
 
-The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL. The list `nodes` has the slots of the
-plan: nodes, and `BufferSlot`s for intermediates.
+The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ from .kernel_launch import convert_scalar, emit_kernel_call
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to run the steps of a plan.
+    """Emit into `module` the functions to run the steps of a plan. `method_entries.emit_module` calls this at build time. `module` is the
+    LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `run_steps`, `run_plan_step` and `allocate_step_result`.
     """
@@ -83,8 +87,8 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
 
 
 def _emit_run_plan_step(f: FunctionBuilder) -> None:
-    """Emit `run_plan_step(step, nodes, offsets, scalars)`: run a single step of a plan. Return true, or false if the executor in Python
-    must run the step.
+    """Emit `run_plan_step(step, nodes, offsets, scalars)`: run a single step of a plan, for `run_steps`. Return true, or false if the
+    executor in Python must run the step.
 
     `step` is the address of the step in the launch record. `nodes`, `offsets` and `scalars` are lists as in `run_steps`. Reasons for false
     are exhausted fast-path memory and an index out of range, for example.
@@ -206,7 +210,9 @@ def _store_slot_buffer(f: FunctionBuilder, slot: Value, out: Value) -> None:
 
 
 def _forget_slot_recipe(f: FunctionBuilder, slot: Value) -> None:
-    """Emit code to drop the recipe of a node after its buffer was stored. A `BufferSlot` has no recipe. Python code may run."""
+    """Emit code to drop the recipe of `slot`, a node, after its buffer was stored. A `BufferSlot` has no recipe and stays. Return None.
+    Python code may run.
+    """
     f.emit_if(f.is_instance(slot, "Node"), lambda: f.call("forget_recipe", VOID, [slot]))
 
 
@@ -216,7 +222,7 @@ def _emit_allocate_step_result(f: FunctionBuilder) -> None:
 
     `step` is the address of the step in the launch record, and has the size of the result. The buffer of slot `takes` of the list `nodes`
     is reused if the size is right and no other object refers to the buffer, unless it is externally shared or read-only. A negative `takes`
-    means a new buffer.
+    means a new buffer. `run_plan_step` calls the function.
     """
     step, takes, nodes = f.arguments
 

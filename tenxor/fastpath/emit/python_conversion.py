@@ -1,4 +1,9 @@
-"""Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors."""
+"""Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors. A known scalar is a 0-d tensor whose
+storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls each
+`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
+code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
+in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,9 @@ _NARROW_INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to convert tensors to Python numbers, lists and NumPy arrays.
+    """Emit into `module` the functions to convert tensors to Python numbers, lists and NumPy arrays. `method_entries.emit_module` calls
+    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
+    code.
 
     The functions emitted include `load_number`, `load_only_element`, `realize_tensor`, `length`, `to_numpy`, `build_lists`, `to_list`,
     `iterate_tensor` and `truth`.
@@ -49,8 +56,8 @@ def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
 def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
     """Emit a test whether the writable, C-contiguous buffer of the object `x` has `nbytes` bytes. Return the result of the test, an `i1`.
 
-    If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code. The
-    emitted function returns null or 0, without an error, for an object without a writable, C-contiguous buffer.
+    If the size fits, the code emitted by `use` runs first. `use(address)` gets the address of the data; its code must not run Python code.
+    The emitted function returns null or 0, without an error, for an object without a writable, C-contiguous buffer.
     """
     view = f.local(array(I64, PY_BUFFER_WORDS))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
@@ -63,7 +70,8 @@ def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Val
 
 
 def _emit_load_number(f: FunctionBuilder) -> None:
-    """Emit `load_number(buffer, dtype, offset)`: return the element at `offset`, in elements, of a `Buffer` as a Python number.
+    """Emit `load_number(buffer, dtype, offset)`: return an element of the `Buffer` `buffer` as a Python number. `dtype` is the `DType` of
+    the elements, and `offset` the position of the element, in elements.
 
     The result is a new reference; null, without an error, for a dtype that is not covered, like bfloat16 or a complex dtype.
     """
@@ -137,7 +145,7 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
 
 def _emit_realize_tensor(f: FunctionBuilder) -> None:
     """Emit `realize_tensor(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback. A
-    known scalar stays as it is.
+    known scalar stays as it is. The entry of `Tensor.realize` calls the function.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -180,9 +188,11 @@ def _emit_load_only_element(f: FunctionBuilder) -> None:
 
 
 def _emit_to_numpy(f: FunctionBuilder) -> None:
-    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor. A pending tensor is evaluated first.
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of the contiguous tensor `x`, a new reference. A pending
+    tensor is evaluated first.
 
-    The function returns null for other tensors, for more than `MAX_SMALL_BLOCK_BYTES` bytes, without elements, and for bfloat16.
+    The function returns null for other tensors, for more than `MAX_SMALL_BLOCK_BYTES` bytes, without elements, for bfloat16, and where
+    `compute_tensor_node` does.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -206,10 +216,10 @@ def _emit_to_numpy(f: FunctionBuilder) -> None:
 
 def _emit_build_lists(f: FunctionBuilder) -> None:
     """Emit `build_lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists, a
-    new reference.
+    new reference. The function calls itself for inner axes; `to_list` calls the function with axis 0.
 
-    `shape` and `strides`, in elements, are tuples. `offset` is the position of the first element in the `Buffer`, in elements. Without
-    further axes the function returns a number. For a dtype that `load_number` does not cover, the function returns null.
+    `shape` and `strides`, in elements, are tuples. `offset` is the position of the first element in the `Buffer` `buffer`, in elements.
+    Without further axes the function returns a number. For a dtype that `load_number` does not cover, the function returns null.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 
@@ -236,10 +246,11 @@ def _emit_build_lists(f: FunctionBuilder) -> None:
 
 
 def _emit_to_list(f: FunctionBuilder) -> None:
-    """Emit `to_list(x)`: return the elements of a tensor as nested lists, or the number of a 0-d tensor, a new reference; null to leave the
-    call to the fallback, as for view chains and tensors without elements.
+    """Emit `to_list(x)`: return the elements of the tensor `x` as nested lists, or the number of a 0-d tensor, a new reference; null to
+    leave the call to the fallback, as for view chains and tensors without elements.
 
-    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover.
+    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover. The entry of `Tensor.tolist`
+    calls the function.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -264,7 +275,9 @@ def _emit_to_list(f: FunctionBuilder) -> None:
 
 
 def _emit_length(f: FunctionBuilder) -> None:
-    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer, a new reference; null for a 0-d tensor."""
+    """Emit `length(x)`, for the entry of `Tensor.__len__`: return the size of the first axis of the tensor `x`, as a Python integer, a new
+    reference; null for a 0-d tensor.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     shape = f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape")
@@ -273,7 +286,9 @@ def _emit_length(f: FunctionBuilder) -> None:
 
 
 def _emit_iterate_tensor(f: FunctionBuilder) -> None:
-    """Emit `iterate_tensor(x)`: return a new iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
+    """Emit `iterate_tensor(x)`, for the entry of `Tensor.__iter__`: return a new iterator over `x[0]`, `x[1]`, and so on; null for a 0-d
+    tensor.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     f.decline_if(f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET).equals(0))
@@ -281,8 +296,8 @@ def _emit_iterate_tensor(f: FunctionBuilder) -> None:
 
 
 def _emit_truth(f: FunctionBuilder) -> None:
-    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null where `load_only_element` gives no
-    number, as for several elements.
+    """Emit `truth(x)`, for the entry of `Tensor.__bool__`: return whether the only element of a tensor is true, as a Python bool, a new
+    reference; null where `load_only_element` gives no number, as for several elements.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("load_only_element", POINTER, [x]))
@@ -294,11 +309,11 @@ def _emit_truth(f: FunctionBuilder) -> None:
 
 
 def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int, a new reference; null where
-    `load_only_element` gives no real number.
+    """Emit `as_float(x)` or `as_int(x)`, for the entries of `Tensor.__float__` and `Tensor.__int__`: return the only element of a tensor as
+    a Python float or int, a new reference; null where `load_only_element` gives no real number.
 
-    `convert` is the name of the C function that converts a number, and `kind` the name of the type of the result. An error of the
-    conversion, as for the int of NaN, also gives null.
+    `convert` is the name of the C function that converts a number, such as "PyNumber_Float", and `kind` the name of the result's type. An
+    error of the conversion, as for the int of NaN, also gives null.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("load_only_element", POINTER, [x]))
@@ -318,7 +333,9 @@ def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
 
 
 def _emit_as_index(f: FunctionBuilder) -> None:
-    """Emit `as_index(x)`: return the number of a 0-d tensor of integers as a Python integer, a new reference; null for other tensors."""
+    """Emit `as_index(x)`, for the entry of `Tensor.__index__`: return the number of a 0-d tensor of integers as a Python integer, a new
+    reference; null for other tensors.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     f.require(f.is_object(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), "()"))

@@ -1,5 +1,7 @@
-"""Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the
-result.
+"""Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the result.
+Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with
+the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at
+run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`put_triangles_TYPE`).
-    `objects` is the table of the objects that the code refers to.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
     """
     copy_parameters = [("start", POINTER), ("to", POINTER), *[(name, I64) for name in ("batch", "height", "rows", "row", "floats")]]
     for kind in (DOUBLE, FLOAT):
@@ -28,7 +31,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_factor_qr(f: FunctionBuilder) -> None:
     """Emit `factor_qr(program, nodes, starts, results)`: run the QR decomposition that `program` describes
-    (`fastpath/direct_call_programs.py`). Return true, or false on a failure: after it, the tensors in `results` may hold anything.
+    (`fastpath/direct_call_programs.py`). `run_program` calls the function. Return true, or false on a failure: after it, the tensors in
+    `results` may hold anything.
 
     `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets. The factors are
     written into the two tensors of the tuple `results`, in memory.
@@ -67,6 +71,7 @@ def _emit_factor_qr(f: FunctionBuilder) -> None:
 
 def _emit_copy_triangles(f: FunctionBuilder, kind: Type) -> None:
     """Emit `put_triangles_KIND(start, to, batch, height, rows, row, floats)`: copy the upper triangles of `batch` matrices; return true.
+    `factor_qr` calls the function.
 
     The matrices at `start` are in double precision, and the copies at `to` in precision `kind`, with 0 below the diagonal. A source matrix
     has `rows` rows, of which `height` are copied; a row has `row` floats, and an element `floats` (2 if complex).

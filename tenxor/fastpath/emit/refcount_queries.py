@@ -1,4 +1,7 @@
-"""Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel."""
+"""Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel. A node is
+pending until it has a buffer. `emit_functions` calls each `_emit_...(f)` when the fast path is built, to write one function with the
+builder `f`. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from .function_builder import FunctionBuilder
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the queries on many nodes, called from Python code.
+    """Emit into `module` the queries on many nodes, called from Python code. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `count_pending`, `filter_pending` and `find_owned`.
     """
@@ -30,7 +34,7 @@ def _is_pending(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _emit_count_pending(f: FunctionBuilder) -> None:
-    """Emit `count_pending(nodes)`, called from Python: return how many nodes of a list are pending, as a Python integer.
+    """Emit `count_pending(nodes)`, called from Python: return how many of the nodes in the list `nodes` are pending, as a Python integer.
 
     Nodes whose computation was interrupted (`UNFINISHED`) do not count.
     """
@@ -45,7 +49,9 @@ def _emit_count_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_filter_pending(f: FunctionBuilder) -> None:
-    """Emit `filter_pending(references)`, called from Python: return a new list of the weak references whose nodes are alive and pending."""
+    """Emit `filter_pending(references)`, called from Python: return a new list of the weak references in the list `references` whose nodes
+    are alive and pending. Raise MemoryError if memory runs out.
+    """
     references = f.arguments[1].load(POINTER)
 
     def keep_if_pending(k: Value, keep: Callable[[Value], None]) -> None:
@@ -57,10 +63,10 @@ def _emit_filter_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_find_owned(f: FunctionBuilder) -> None:
-    """Emit `find_owned(nodes, numbers, reads)`, called from Python: return the `numbers` of nodes that are referenced from elsewhere,
-    as a new list. Raise MemoryError if memory runs out.
+    """Emit `find_owned(nodes, numbers, reads)`, called from Python: return a new list of those `numbers` whose nodes have further
+    references, as from the user's tensors. Raise MemoryError if memory runs out.
 
-    Node `nodes[numbers[k]]` has `reads[k]` references from recipes and one from the list `nodes`. More references come from elsewhere.
+    The arguments are lists. Node `nodes[numbers[k]]` has `reads[k]` references from nodes of the graph and one from the list `nodes`.
     """
     nodes, numbers, reads = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
@@ -73,7 +79,7 @@ def _emit_find_owned(f: FunctionBuilder) -> None:
 
 
 def _return_filtered(f: FunctionBuilder, count: Value, look: Callable[[Value, Callable[[Value], None]], None]) -> None:
-    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k below `count`. The code of the emitted
+    """Emit the return of a new list of the objects that `look(k, keep)` passes to `keep`, for k = 0 to `count` - 1. The code of the emitted
     function ends here; it returns null if memory runs out.
 
     `look` and `keep` emit code; `keep(x)` appends `x` to the list.

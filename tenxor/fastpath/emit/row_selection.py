@@ -1,8 +1,12 @@
-"""Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`).
+"""Emitters for reads of rows at a mask or at indices along the first axis (`x[key]`), and for the row copies that writes share
+(`row_writes.py`). A copy descriptor, integers in a bytes object (`frame`), has the layouts of key and rows
+(`fastpath/copy_descriptors.py`); row offsets are the bytes from the first row to each selected row. Emitters run in Python when the fast
+path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
+describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
+returning null, false or 0; then the fallback in Python does the work.
 
-The layouts of key and rows follow from the specs, as copy descriptors of integers (`fastpath/copy_descriptors.py`). For indices, the row
-offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are counted first, and the
-result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
+For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
+counted first, and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
 """
 
 from __future__ import annotations
@@ -44,6 +48,8 @@ COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read rows at a mask or at indices (`select_items`), and the row copies shared with writes.
+    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
+    objects and slot offsets for the code.
 
     The functions emitted include `select_rows`, `add_rows`, `find_rows_template`, `cache_rows_template`, `compute_content`,
     `load_mask_bits`, `count_selected` and `convert_index_list`.
@@ -85,7 +91,7 @@ def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
     The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `between` bytes apart, the
     rows `step` bytes. Negative indices count from the end. `kind` is the LLVM type of the indices, and `extend` the instruction that
-    extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time.
+    extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time. `select_rows` calls the function.
     """
     start, count, between, size, step, row_offsets = f.arguments
     is_contiguous, sizes, steps = between.equals(alignment(kind)), size.splat(CHECKED_INDEX_LANES), step.splat(CHECKED_INDEX_LANES)
@@ -115,7 +121,7 @@ def _emit_convert_index_list(f: FunctionBuilder) -> None:
     array `row_offsets`.
 
     There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index is
-    out of range, or if an item is not an integer.
+    out of range, or if an item is not an integer. `select_rows` calls the function.
     """
     key, size, step, row_offsets = f.arguments
     count = f.list_length(key)
@@ -132,7 +138,8 @@ def _emit_convert_index_list(f: FunctionBuilder) -> None:
 
 
 def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, step: Value, row_offsets: Value) -> None:
-    """Emit code that writes the byte offset of row `index` to `row_offsets[k]`, for `size` rows that are `step` bytes apart.
+    """Emit code that writes the byte offset of row `index` to `row_offsets[k]`, for `size` rows that are `step` bytes apart. `index`, `k`,
+    `size` and `step` are `i64`; `row_offsets` is an address.
 
     Negative indices count from the end. The emitted function returns null or 0 for an index out of range.
     """
@@ -142,8 +149,8 @@ def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, s
 
 
 def _emit_load_mask_bits(f: FunctionBuilder) -> None:
-    """Emit `load_mask_bits(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask, fewer
-    than 64.
+    """Emit `load_mask_bits(mask, first_element, count)`: return an `i64` with the elements `first_element` to `count - 1` of a mask, fewer
+    than 64, as bits.
 
     `mask` is the address of the mask's bytes. Bit k is set if element `first_element + k` is true.
     """
@@ -162,8 +169,8 @@ def _for_each_mask_word(
     """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`, at
     run time.
 
-    `visit_word` emits code. It takes the number of a word, the word's bits and the last result, which is `begin` at first; it returns the
-    next result. Bit j of a word is set if element j of its 64 elements is true.
+    `visit_word` emits code that runs once for a word. It takes the number of a word, the word's bits and the last result, which is `begin`
+    at first; it returns the next result. Bit j of a word is set if element j of its 64 elements is true.
     """
     word_count = count.logical_shift_right(6)
     result = f.fold_range(
@@ -176,17 +183,20 @@ def _for_each_mask_word(
 
 
 def _emit_count_selected(f: FunctionBuilder) -> None:
-    """Emit `count_selected(mask, count)`: return the number of true elements of a mask of `count` elements at the address `mask`."""
+    """Emit `count_selected(mask, count)`: return the number of true elements of a mask of `count` elements at the address `mask`.
+    `select_rows` calls the function.
+    """
     mask, count = f.arguments
     f.emit_return(_for_each_mask_word(f, mask, count, f.i64(0), lambda _, bits, total: total + intrinsic("ctpop", bits)))
 
 
 def _emit_select_rows(f: FunctionBuilder) -> None:
-    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that a key selects; 0 if an index is out of range, if a
-    list has an item that is no integer, or for a dtype that is no index dtype.
+    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that the key of `x[key]` selects; 0 if an index is out
+    of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
 
-    `key` is a tensor or a list; `node` holds the elements of a tensor. `frame` is the copy descriptor. For indices the function writes the
-    byte offsets of the rows to the address `row_offsets`.
+    `key` is a tensor (a mask or indices) or a list of integers; `node` is the evaluated node of a tensor. `frame` is the copy descriptor.
+    For indices the function writes the byte offsets of the rows to the address `row_offsets`. `select_items` and `write_selection` call the
+    function.
     """
     key, node, frame, row_offsets = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -208,7 +218,7 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
 
 
 def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value) -> Value:
-    """Emit the address of the first element of a key, a tensor with the evaluated `node`. Return the address. `program` is the address of
+    """Emit the address of the first element of `key`, a tensor with the evaluated `node`. Return the address. `program` is the address of
     the copy descriptor.
     """
     offset = f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, KEY_ITEMSIZE_OFFSET)
@@ -254,12 +264,14 @@ def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Cal
 
 
 def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> None:
-    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, frame, count, along)`: copy the rows selected by a mask, or, if `mask` is
-    null, the `count` rows at the byte offsets in `row_offsets`; return true.
+    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, frame, count, along)`: copy rows between a tensor and contiguous or repeated
+    rows; return true. The rows of the tensor are those that a mask selects, or, if `mask` is null, the `count` rows at the byte offsets in
+    `row_offsets`.
 
     NAME is `name`, "read" or "write": `read_rows` copies from the tensor at the address `start` to the rows at `packed_rows`, which are
-    `along` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor, and `mask`
-    the address of the first byte of a mask.
+    `along` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. An `along` of 0 repeats one packed row.
+    `frame` is the copy descriptor, and `mask` the address of the first byte of a mask. `select_items` and `write_selection` call the
+    function.
     """
     packed_rows, start, row_offsets, mask, frame, count, along = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -289,7 +301,7 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
     The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`, as long as
     the copy descriptor `frame` says. Rows are added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or
-    int64, the function returns false and does nothing.
+    int64, the function returns false and does nothing. `accumulate_selection` calls the function.
     """
     packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
@@ -310,7 +322,7 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
 def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
     """Emit `read_selected(packed_rows, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in
-    `bits`; always return true.
+    `bits`; always return true. `read_rows` and `write_rows` call the function for a mask.
 
     The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `packed_rows` are `along` bytes apart. At least
     one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
@@ -351,7 +363,8 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
     made.
 
     For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
-    `cache_rows_template` builds it, or the fallback in Python (`learn_rows`) does.
+    `cache_rows_template` builds it, or Python code (`copy_descriptors.record_row_count`) does. `select_items` and `write_selection` call
+    the function.
     """
     template, count = f.arguments
     f.hold_borrowed(template)
@@ -374,7 +387,8 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_rows_template(f: FunctionBuilder) -> None:
-    """Emit `cache_rows_template(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`; return true.
+    """Emit `cache_rows_template(row_spec, number)`: make the result template of a tensor with `number` rows of the spec `row_spec`, and
+    cache it with `row_spec`; return true.
 
     `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, for `MAX_AXES` axes of a row or more,
     and if memory runs out.
@@ -397,8 +411,8 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
 
 
 def _emit_new_scalar_node(f: FunctionBuilder) -> None:
-    """Emit `new_scalar_node(x)`: return a new node in memory with the known number of a 0-d tensor, a new reference; null for other
-    tensors, and while a call is recorded.
+    """Emit `new_scalar_node(x)`: return a new node in memory with the number of the known scalar `x` (a 0-d tensor whose storage holds a
+    Python number), a new reference; null for other tensors, and while a call is recorded.
     """
     (x,) = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -415,8 +429,8 @@ def _emit_new_scalar_node(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_content(f: FunctionBuilder) -> None:
-    """Emit `compute_content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference. For a known
-    scalar, return a new node in memory.
+    """Emit `compute_content(x, is_needed)`: evaluate the node of the storage of the tensor `x`, and return the node, as a new reference.
+    For a known scalar, return a new node in memory.
 
     The function returns null for a node of another dtype than `x`, or with a tape node. If the fast path cannot evaluate the node, Python
     code does if `is_needed`; otherwise the function returns null.
@@ -445,7 +459,7 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
     """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list.
 
     Return the template, which is held; its launch record is the copy descriptor. The emitted function returns null or 0 on a miss, and for
-    pending indices unless `may_be_pending` is true. A mask may be pending.
+    pending indices unless `may_be_pending`, a Python bool, is true. A mask may be pending.
     """
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x, key)
@@ -479,8 +493,8 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
 
 
 def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: Value) -> Value:
-    """Emit the address of the first element of the tensor `x` in `buffer`. Return the address. `descriptor` is the address of the copy
-    descriptor of the tensor's rows.
+    """Emit the address of the first element of the tensor `x` in `buffer`, the `Buffer` of the tensor's storage. Return the address.
+    `descriptor` is the address of the copy descriptor of the tensor's rows.
     """
     return load_data_address(f, buffer).at(
         f.unbox_integer(f.get_slot(x, "Tensor.offset")) * f.load_word(descriptor, TENSOR_ITEMSIZE_OFFSET), I8
@@ -488,8 +502,8 @@ def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: V
 
 
 def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
-    """Emit the evaluation of the node of a key that is a tensor; for a list, `list_value` stands for the node. Return the object, which is
-    held. The emitted function returns null or 0 if `compute_content` gives no node, as for a key on the autograd tape.
+    """Emit the evaluation of the node of `key`, if `key` is a tensor. Return the node, or for a list the object `list_value` in its place;
+    the reference is held. The emitted function returns null or 0 if `compute_content` gives no node, as for a key on the autograd tape.
     """
     is_list = f.is_instance(key, "list")
     return f.require_new(
@@ -498,8 +512,8 @@ def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value
 
 
 def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
-    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block has no room. Return the block, which is
-    held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
+    """Emit the allocation of a block of memory for the row offsets of a key's indices; for a mask the block has no room. Return the block,
+    which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 if memory runs out.
 
     `descriptor` is the address of the copy descriptor.
     """
@@ -522,7 +536,7 @@ def _emit_select_items(f: FunctionBuilder) -> None:
     call to the fallback.
 
     The rows are copied at once. The function returns null if no row is selected, and where `find_selection_template` or `compute_content`
-    declines.
+    declines. `select_item` calls the function.
     """
     x, key = f.arguments
     template = find_selection_template(f, x, key)

@@ -1,5 +1,8 @@
-"""Sorting of rows, by values or by positions, and selection of their extreme elements, as described by bytecode programs
-(`fastpath/direct_call_programs.py`).
+"""Emitters for the sorting of rows, by values or by positions, and for the selection of their extreme elements. A program, 64-bit integers
+(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it. Emitters run in Python when the fast path is built.
+`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ LLVM_TYPE_BY_DTYPE = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to sort rows and select extreme elements.
+    """Emit into `module` the functions to sort rows and select extreme elements. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `sort_rows`, `argsort_rows`, `lexsort`, `topk_rows` and `has_irregular_TYPE`.
     """
@@ -40,7 +44,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
     """Emit `has_irregular_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats of LLVM type `kind`
-    at the address `start`.
+    at the address `start`. `sort_rows` and `unique` call the function.
     """
     start, count = f.arguments
 
@@ -136,7 +140,7 @@ def _emit_lexsort(f: FunctionBuilder) -> None:
 
 
 def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements to the address `to`. Return None. `box` is the address of the copy descriptor
+    """Emit the copy of an operand's elements, contiguously, to the address `to`. Return None. `box` is the address of the copy descriptor
     (`fastpath/strided_copy.py`), and `nodes` and `starts` are the operands' nodes and byte offsets.
     """
     f.call(
@@ -168,7 +172,7 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
 
     The row at the address `row` has `size` elements of `dtype`, `between` bytes apart, at least `count`. NaN counts as larger than every
     number. Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time.
-    After more than `max_moves` moves, the function returns false.
+    After more than `max_moves` moves, the function returns false. `topk_rows` calls the function.
     """
     row, size, between, values, positions, count, max_moves = f.arguments
     kind, moved = LLVM_TYPE_BY_DTYPE[dtype.name], f.local(I64, f.i64(0))

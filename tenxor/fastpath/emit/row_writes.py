@@ -1,4 +1,9 @@
-"""Writes at a mask or at indices along the first axis (`x[key] = value`): a value is rows, a single row for each index, or a number."""
+"""Emitters for writes at a mask or at indices along the first axis (`x[key] = value`). A value is rows, a single row for each index, or a
+number. A copy descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`). Emitters run in
+Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`;
+the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A
+function declines by returning null, false or 0; then the fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +24,21 @@ from .spec_table import load_nbytes
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to write rows at a mask or at indices (`write_selection`), or accumulate rows
-    (`accumulate_selection`). `objects` is the table of the objects that the code refers to.
+    (`accumulate_selection`). `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects`
+    is the table of Python objects and slot offsets for the code.
     """
     for name, adds in (("write_selection", False), ("accumulate_selection", True)):
         _emit_write_selection(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 
 
 def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
-    """Emit `write_selection(x, key, value)` for `x[key] = value`, or `accumulate_selection` (`adds`), which accumulates rows at indices.
+    """Emit `write_selection(x, key, value)` for `x[key] = value`, or, if `adds`, `accumulate_selection`, which adds rows to the rows at
+    indices (`index_add_`).
 
     `key` is a tensor, a mask or indices along the first axis, or a list of integers. `value` is as many rows as the key selects, a single
     row, or a number, also as a tensor with one element. `accumulate_selection` takes only float64 and int64, and no masks. The function
-    returns None as a new reference, or null, before a write, to leave the work to the fallback.
+    returns None as a new reference, or null, before a write, to leave the work to the fallback. `assign_item` and the entry of
+    `Tensor.index_add_` call the function.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)

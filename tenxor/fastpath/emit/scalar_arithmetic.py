@@ -1,4 +1,9 @@
-"""Arithmetic on known scalars, computed at once: float64 as C doubles, and int64 as long as nothing overflows."""
+"""Arithmetic on known scalars, computed at once: float64 as C doubles, and int64 as long as nothing overflows. A known scalar is a 0-d
+tensor whose storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls
+each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
+add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
+fallback in Python does the work.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +33,8 @@ SCALAR_OPS = (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES)
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to compute on known scalars: `OP_scalars` for each operation in `SCALAR_OPS`, and the helpers.
 
-    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`. `objects` is the table of the objects that the code
-    refers to.
+    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`. `method_entries.emit_module` calls this at build
+    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
     """
     for op in SCALAR_OPS:
         _emit_scalar_operation(FunctionBuilder(module, objects, f"{op}_scalars", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op)
@@ -79,7 +84,7 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
 
     `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand. The function returns a new
     tensor, a known scalar. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns
-    null if an integer overflows, and while a call is recorded.
+    null if an integer overflows, and while a call is recorded. Entries of operators call the function.
     """
     x, y, comes_last = f.arguments
     spec = f.get_slot(x, "Tensor.spec")
@@ -147,10 +152,11 @@ def _unbox_exact_integer(f: FunctionBuilder, number: Value) -> Value:
 
 def _emit_compute_binary(f: FunctionBuilder) -> None:
     """Emit `compute_binary(op, recipe, spec, left, right)`: apply the operation `op` to two Python numbers, and return a new tensor with
-    the known scalar.
+    the result as a known scalar.
 
     `recipe` and `spec` are those of the result; the operands must both be float64 or both int64. The function returns null for other
     dtypes, for operations that are not in `SCALAR_OPS`, for a result without exactly one element, and if an integer overflows.
+    `apply_binary` calls the function.
     """
     op, recipe, spec, left, right = f.arguments
     dtypes = f.get_slot(recipe, "Recipe.dtypes")
@@ -227,11 +233,11 @@ def _compute_integer(f: FunctionBuilder, name: str, left: Value, right: Value, s
 
 
 def _emit_compute_unary(f: FunctionBuilder) -> None:
-    """Emit `compute_unary(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, and return a new tensor with the known
-    scalar.
+    """Emit `compute_unary(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, and return a new tensor with the result
+    as a known scalar.
 
     `recipe` and `spec` are those of the result. The function returns null for other operations, for other dtypes than float64 and int64,
-    for -2**63, and for a result without exactly one element.
+    for -2**63, and for a result without exactly one element. `apply_unary` calls the function.
     """
     op, recipe, spec, number = f.arguments
     dtype = f.tuple_item(f.get_slot(recipe, "Recipe.dtypes"), 0)
@@ -257,7 +263,7 @@ def _emit_load_scalar(f: FunctionBuilder) -> None:
     """Emit `load_scalar(node, spec, offset)`: return the element at `offset` of a node in memory, as a Python number, a new reference.
 
     `offset` is a Python integer, in elements; `spec` gives the dtype. The function returns null for a pending node, for one with a tape
-    node, and for a dtype that `load_number` does not cover.
+    node, and for a dtype that `load_number` does not cover. `apply_unary` and `apply_binary` call the function.
     """
     node, spec, offset = f.arguments
     buffer = f.get_slot(node, "Node.buffer")

@@ -1,7 +1,10 @@
-"""The evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words.
+"""Emitters of the evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words. A cursor
+in emitted code is three 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so
+far. The atoms are the integers that products refer to: the inputs, then quotients and remainders. Emitters run in Python when the fast path
+is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes
+this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
-The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`. A cursor in emitted code is three
-64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so far.
+The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ _CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it overflows 64 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to evaluate size programs.
+    """Emit into `module` the functions to evaluate size programs. `method_entries.emit_module` calls this at build time. `module` is the
+    LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `evaluate_sum`, `divide_sums`, `evaluate_program`, `evaluate_to_tuple` and `python_evaluate`.
     """
@@ -71,7 +75,8 @@ def _emit_evaluate_sum(f: FunctionBuilder) -> None:
     it.
 
     `cursor` is the address of three words: the address of the next word, an overflow flag, which an overflow sets, and the number of atoms.
-    `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
+    `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far. `evaluate_program`
+    and `divide_sums` call the function.
     """
     cursor, atoms = f.arguments
     failed = _get_overflow_flag(cursor)
@@ -91,7 +96,8 @@ def _emit_divide_sums(f: FunctionBuilder) -> None:
     """Emit `divide_sums(cursor, atoms)`: divide two sums, encoded at the cursor (as in `evaluate_sum`), as Python does, and append quotient
     and remainder to the array `atoms`.
 
-    The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
+    `evaluate_program` calls the function. The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if
+    there is no room for two more atoms.
     """
     cursor, atoms = f.arguments
     dividend, divisor = (f.call("evaluate_sum", I64, [cursor, atoms]) for _ in range(2))

@@ -1,6 +1,7 @@
-"""Functions for the type slots of `Tensor`. The interpreter calls them for operators (`fastpath/type_slots.py`).
-
-Each function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before.
+"""Functions for the type slots of `Tensor`, as machine code. The interpreter calls them for operators (`fastpath/type_slots.py`). Each
+function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before.
+`emit_functions` calls each `_emit_...(f)` when the fast path is built, to write one function with the builder `f`; `f.arguments` are the
+operands.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from .pending_operations import load_computed_slot
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions for the type slots of `Tensor`, such as `slot_getitem`, `slot_setitem`, `slot_bool` and
-    `slot_compared`.
+    `slot_compared`. `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the
+    table of Python objects and slot offsets for the code.
     """
     module.define_global("stood_there", f"global [{len(SLOT_LOCATIONS)} x ptr] zeroinitializer")
 
@@ -51,7 +53,7 @@ def _call_original(f: FunctionBuilder, name: str, result: Any = POINTER) -> Valu
 
 def _call_method(f: FunctionBuilder, method: str, *arguments: Value) -> Value:
     """Emit a call of the fast path of the `Tensor` method named `method`, which falls back to the method in Python itself. `arguments` are
-    those of the entry, by the calling convention of the method.
+    those of the method's entry, by the calling convention of the method: the tensor first.
 
     Return the result, a new reference, or null with an error set.
     """
@@ -85,7 +87,7 @@ def _emit_setitem(f: FunctionBuilder) -> None:
 
 def _emit_sequence_item(f: FunctionBuilder) -> None:
     """Emit the slot function of `x[k]` for iteration; `k` is an `i64`. The function returns the item as a new reference, or null with an
-    error set. For a subclass of Tensor, the function that was in the slot before is called.
+    error set. For a subclass of Tensor, or a tensor without storage or dtype, the function that was in the slot before is called.
 
     Beyond the last element the function raises an IndexError; its message is never read.
     """
@@ -111,7 +113,7 @@ def _set_index_error(f: FunctionBuilder) -> Value:
 
 def _emit_bool(f: FunctionBuilder) -> None:
     """Emit the slot function of `bool(x)`: return 1, 0, or -1 with an error set. The usual operand is the result of comparing two elements.
-    For a subclass of Tensor, the function that was in the slot before is called.
+    For a subclass of Tensor, or a tensor without storage or dtype, the function that was in the slot before is called.
     """
     (x,) = f.arguments
     f.return_if(~f.is_instance(x, "Tensor"), lambda: _call_original(f, "slot_bool", I32))
@@ -166,7 +168,8 @@ def _emit_binary(f: FunctionBuilder, name: str) -> None:
     """Emit the slot function of a binary operator, like `x + y`, with a tensor on at least one side. The function returns a new reference,
     or null with an exception set. `name` is the name of the operator without underscores, such as "add".
 
-    If `x` is of `Tensor` or of a subclass, the method of `x` is called, otherwise the reflected method of `y`.
+    If `x` is of `Tensor` or of a subclass, the entry of the method of `Tensor` is called, such as `__add__`. Otherwise the entry of the
+    reflected method, such as `__radd__`, is called for `y`.
     """
     x, y = f.arguments
     is_first = f.or_else(

@@ -1,4 +1,7 @@
-"""Emitters for copies of small operands of a pending node, made before the memory of the operands is overwritten.
+"""Emitters for copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands. Emitters
+run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the
+builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
+time. A function declines by returning null, false or 0; then the fallback in Python does the work.
 
 A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.
@@ -17,7 +20,8 @@ from .spec_table import box_keeps_order, find_spec, load_operand_spec, new_dims,
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to copy small operands of a pending node before a write.
+    """Emit into `module` the functions to copy small operands of a pending node before a write. `method_entries.emit_module` calls this at
+    build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `build_copy_recipe`, `build_copying_variant` and `copy_sources`.
     """
@@ -27,12 +31,13 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_build_variant(f: FunctionBuilder) -> None:
-    """Emit `build_copying_variant(recipe, source_mask)`: return a new pair: the recipe of a node with copied sources, and a tuple of the
-    recipes of the copies.
+    """Emit `build_copying_variant(recipe, source_mask)`: return a new pair for nodes with the recipe `recipe`: the recipe that reads copies
+    of some sources instead, and a tuple of the recipes that make the copies.
 
     Bit k of `source_mask` is set if source k is to be copied; the tuple has None for a source read directly.
     `update_recipes.record_copying_variant` records the same in Python. The function returns null for an operation outside `CHEAP_OP_NAMES`,
-    for a recipe without packed specs, for sources not much smaller than the node, and for view chains and offset tables.
+    for a recipe without packed specs, for sources not much smaller than the node, and for view chains and offset tables. `copy_sources`
+    calls the function.
     """
     recipe, source_mask = f.arguments
     op, sizes = f.get_slot(recipe, "Recipe.op"), f.get_slot(recipe, "Recipe.shape")
@@ -74,11 +79,12 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
 
 
 def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
-    """Emit `build_copy_recipe(spec, dtype, size)`: return a new pair: the recipe of a contiguous copy of a view, and the spec that reads
-    the copy in place of the view.
+    """Emit `build_copy_recipe(spec, dtype, size)`: return a new pair: the recipe that makes a contiguous copy of a view, and the spec
+    through which a node reads the copy in place of the view.
 
-    `spec` is the view, read as `dtype`. The copy leaves out broadcast repeats. The function returns null for view chains, offset tables and
-    more than `MAX_AXES` axes, and unless the copy has at most 1 / `MIN_COPY_RATIO` of `size` elements.
+    `spec` is the view, read as `dtype`. The copy leaves out broadcast repeats. `build_copying_variant` calls the function. The function
+    returns null for view chains, offset tables and more than `MAX_AXES` axes, and unless the copy has at most 1 / `MIN_COPY_RATIO` of
+    `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")
@@ -120,12 +126,12 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
 
 
 def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source_mask: Value, number: Value) -> Value:
-    """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`. Return a new reference, not
-    held. The emitted function returns null or 0 if the pair cannot be made.
+    """Emit the lookup of the pair that `build_copying_variant` makes, for the pending `node`: the recipe with copied sources, and the
+    recipes of the copies. Return a new reference, not held. The emitted function returns null or 0 if the pair cannot be made.
 
     `recipe` is the recipe of `node`. Bit k of `source_mask`, an `i64`, is set if source k is to be copied; `number` is `source_mask` as a
-    Python integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The object `never` stands for a node that must
-    not get copies.
+    Python integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The empty bytes object, `never` in the object
+    table, stands for a node that must not get copies.
     """
 
     def look_up() -> Value:
@@ -137,8 +143,8 @@ def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source
 
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
-    """Emit `copy_sources(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`. Return true, or
-    false, without a change of the node, to decline.
+    """Emit `copy_sources(node, source_mask)`: have the pending node `node` read copies of its sources k with bit k in `source_mask`, an
+    `i64`. `can_stay_pending` calls the function. Return true, or false, without a change of the node, to decline.
 
     The value of the node does not change. The function declines if copies may not pay, or if the node has other references than from its
     tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may pay.

@@ -1,9 +1,11 @@
-"""A hash table of specs: one interned spec for each dtype, shape and strides.
+"""A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `numbers`,
+which has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on. Emitters run in Python when the fast path is
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
-chosen by hash would often lie in a fresh page, which the operating system must find and clear. The array `numbers` of the emitted functions
-has `VIEW_DIMS` integers: the shape, and the strides from `MAX_AXES` on.
+chosen by hash would often lie in a fresh page, which the operating system must find and clear.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class OperandLayout(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to look up or build interned specs.
+    """Emit into `module` the functions to look up or build interned specs. `method_entries.emit_module` calls this at build time. `module`
+    is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `find_spec`, `new_spec`, `find_dense_spec`, `find_python_spec`, `clear_specs`, `box_integers` and
     `is_injective`.
@@ -63,7 +66,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Value:
-    """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array at the address `dims` (`new_dims`).
+    """Emit a call of the emitted function `find_spec`, for the interned spec of a dtype with `ndim` axes. The shape and the strides are in
+    the array at the address `dims` (`new_dims`).
 
     Return the spec, which is held. Python code may run. The emitted function returns null or 0 if the spec cannot be made.
     """
@@ -71,8 +75,8 @@ def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Val
 
 
 def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
-    """Emit a load of the spec through which a recipe of the fast path reads source `k`; for `k` behind the last source, of the spec through
-    which it writes.
+    """Emit a load of the spec through which a recipe of the fast path reads source `k`; for `k`, an `i64`, behind the last source, of the
+    spec through which the recipe writes.
 
     Return the spec, borrowed, or Python's None for a scalar source, or for a recipe that does not write. The recipe must have
     `Recipe.packed_specs`.
@@ -83,7 +87,8 @@ def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
 
 
 def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandLayout:
-    """Emit loads of the layout through which `recipe` reads source `k`, a node. Return the layout; its references are borrowed.
+    """Emit loads of the shape and strides through which `recipe` reads source `k`, an `i64`; the source must be a node. Return both; the
+    references are borrowed.
 
     The emitted function returns null or 0 for view chains and offset tables.
     """
@@ -108,7 +113,8 @@ def has_layout_of(f: FunctionBuilder, operand_layout: OperandLayout, spec: Value
 
 
 def box_keeps_order(f: FunctionBuilder, specs: Value, result_spec: Value) -> Value:
-    """Emit the value of `Recipe.keeps_order`. Return a new reference to True or False, not held.
+    """Emit the value of `Recipe.keeps_order` for a new recipe: whether a kernel reads each source, except single elements, in the row-major
+    order of the result. Return a new reference to True or False, not held.
 
     `specs` is a tuple of the sources' specs, then the target's spec; `result_spec` is the contiguous spec of the result. The value is True
     if each source is a scalar, a single element, or read with the shape and strides of `result_spec`.
@@ -136,7 +142,7 @@ def load_nbytes(f: FunctionBuilder, spec: Value) -> Value:
 
 
 def compute_offset_range(f: FunctionBuilder, spec: Value) -> list[Value]:
-    """Emit the lowest (<= 0) and the highest (>= 0) offset of a view, in elements from its start. Return the pair.
+    """Emit the lowest (<= 0) and the highest (>= 0) offset of a view, in elements from its start. Return both, as `i64`.
 
     `spec` must have strides. The offsets are invalid for an empty view.
     """
@@ -151,10 +157,11 @@ def compute_offset_range(f: FunctionBuilder, spec: Value) -> list[Value]:
 
 
 def _emit_is_injective(f: FunctionBuilder) -> None:
-    """Emit `is_injective(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.is_writable`.
+    """Emit `is_injective(spec)`: return whether each element of a view with the spec `spec` is known to appear once in memory, so that a
+    write is safe; if so, set `Spec.is_writable`.
 
     The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together. The
-    function returns false for view chains and offset tables.
+    function returns false for view chains and offset tables. `write_part` and `find_usual_recipe` call the function.
     """
     (spec,) = f.arguments
     old_flag = f.get_slot(spec, "Spec.is_writable")
@@ -209,7 +216,7 @@ def store_dense_strides(f: FunctionBuilder, ndim: Value, dims: Value) -> None:
 
 
 def unbox_tuple(f: FunctionBuilder, items: Value, count: Value, to: Value) -> None:
-    """Emit a copy of the first `count` items of a Python tuple to the array `to` of 64-bit integers. Return None.
+    """Emit a copy of the first `count` items of the Python tuple `items` to the array of 64-bit integers at the address `to`. Return None.
 
     The emitted function returns null or 0 for items that are no integers, and for larger integers.
     """
@@ -224,7 +231,8 @@ def unbox_tuple(f: FunctionBuilder, items: Value, count: Value, to: Value) -> No
 
 
 def _emit_find_dense_spec(f: FunctionBuilder) -> None:
-    """Emit `find_dense_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple.
+    """Emit `find_dense_spec(dtype, shape)`: return the interned spec of a contiguous tensor of the dtype `dtype`, as a new reference.
+    `shape` is a Python tuple.
 
     The function returns null for more than `MAX_AXES` axes, for sizes above `MAX_EXTENT`, and if memory runs out.
     """
@@ -237,8 +245,8 @@ def _emit_find_dense_spec(f: FunctionBuilder) -> None:
 
 
 def _get_key_words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
-    """Emit the words of a key in the table of specs, and return them: the dtype's address, the number of axes `ndim`, and the integers in
-    the array `numbers`.
+    """Emit loads of the words of a key in the table of specs, and return them as `i64` values: the dtype's address, the number of axes
+    `ndim`, and the integers in the array `numbers`.
     """
     return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(VIEW_DIMS)]]
 
@@ -254,7 +262,8 @@ def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `find_spec(dtype, ndim, numbers)`: return the spec of the dtype `dtype` with `ndim` axes, as a new reference.
+    """Emit `find_spec(dtype, ndim, numbers)`: return the interned spec of the dtype `dtype` with `ndim` axes, as a new reference; a missing
+    spec is made.
 
     `numbers` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
     position, then the table, then `spec.intern_strided_spec` in Python. It returns null with an error set if Python raises it, or if memory
@@ -330,7 +339,8 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
     """Emit `find_or_add_spec(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
 
     `start` is the index position where the search begins. The further arguments are those of `find_spec`. The function returns null for
-    sizes, strides or element counts above `MAX_EXTENT`, and with an error set. Python code may run.
+    sizes, strides or element counts above `MAX_EXTENT`, and with an error set. Python code may run. `find_spec` and `find_python_spec` call
+    the function.
     """
     _, *key = f.arguments
     interned_spec = _load_indexed_spec(f, f.call("find_spec_position", I64, f.arguments))
@@ -374,7 +384,8 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
     """Emit `new_spec(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read. The arguments are
     those of `find_spec`.
 
-    The function returns null for sizes, strides or element counts above `MAX_EXTENT`, and if memory runs out.
+    The function returns null for sizes, strides or element counts above `MAX_EXTENT`, and if memory runs out. `find_or_add_spec` calls the
+    function.
     """
     dtype, ndim, numbers = f.arguments
     size, is_dense = f.local(I64, f.i64(1)), f.local(I64, f.i64(1))
@@ -463,8 +474,8 @@ def _emit_clear_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_box_integers(f: FunctionBuilder) -> None:
-    """Emit `box_integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if
-    memory runs out.
+    """Emit `box_integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of the array at the address `numbers`,
+    or null if memory runs out.
     """
     numbers, count = f.arguments
     integers = f.build_tuple(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))

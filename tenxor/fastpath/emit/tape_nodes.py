@@ -1,5 +1,8 @@
-"""Emitters for the tape: the tape node (`TapeNode`) of a new node, as in `autodiff/tape.py`, and replayed derivative steps, as in
-`autodiff/replay.py`.
+"""Emitters for the tape: the tape node (`TapeNode`, the record for derivatives) of a new node, as in `autodiff/tape.py`, and replayed
+derivative steps, as in `autodiff/replay.py`. Emitters run in Python when the fast path is built. `emit_functions` calls each
+`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
+code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
+in Python does the work.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ MAX_SOURCES = 60  # sources of a node: one bit each in an `i64` mask
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to record tape nodes and replay derivative steps.
+    """Emit into `module` the functions to record tape nodes and replay derivative steps. `method_entries.emit_module` calls this at build
+    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `record_on_tape`, `replay_tape_step` and `replay_tape_steps`.
     """
@@ -37,8 +41,8 @@ def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
 
 
 def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
-    """Emit the recording of a new node on the tape, by the emitted function `record_on_tape` or else by Python. Return None.
-    `serial_number` is the serial number of the node, an `i64`.
+    """Emit the recording of the new node `node` on the tape: a call of the emitted function `record_on_tape`, or else of Python code.
+    Return None. `serial_number` is the serial number of the node, an `i64`.
 
     If Python does the recording, the emitted function returns null or 0 for a node that depends on a traced argument and so has no value.
     """
@@ -51,10 +55,11 @@ def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> Non
 
 
 def _emit_record_on_tape(f: FunctionBuilder) -> None:
-    """Emit `record_on_tape(node, number)`: set the slot `tape_node` of a new node, as the sources of the node require; return true.
+    """Emit `record_on_tape(node, number)`: set the slot `tape_node` of the new node `node`, as the sources of the node require; return
+    true.
 
     The value is a new tape node with the serial number `number` of the node; or a mark, `TRACED` or `CONSTANT`, for a node that depends on
-    a traced argument; or None. The function returns false if `TapeNode.make_tape_node` in Python must do the work.
+    a traced argument; or None. The function returns false if Python (`node.attach_tape_node`) must do the work.
     """
     node, number = f.arguments
     recipe, sources, yes = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.sources"), f.constant(I1, True)
@@ -114,7 +119,9 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
 
 
 def _set_tape_node(f: FunctionBuilder, node: Value, tape_node: Value) -> Value:
-    """Emit a store of `tape_node`, a mark or None, in the slot `tape_node` of a new node. Return the constant true, an `i1`."""
+    """Emit a store of the object `tape_node`, a mark or None, in the slot `tape_node` of the new node `node`; the slot gets a reference of
+    its own. Return the constant true, an `i1`.
+    """
     f.decref(f.get_slot(node, "Node.tape_node"))
     f.set_slot(node, "Node.tape_node", f.incref(tape_node))
     return f.constant(I1, True)
@@ -142,8 +149,11 @@ def is_tape_recorded(f: FunctionBuilder) -> Value:
 
 
 def build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
-    """Emit the bit mask of a call in its key, as `recorder._build_call_key` does: bit 0 for `x`, bit k + 1 for argument k of the
-    `argument_count` ones at `args`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more.
+    """Emit the tape mask in the key of a call, as `recorder._build_call_key` does. Return the mask, an `i64`: bit 0 is set if the node of
+    the tensor `x` has a tape node or a mark of tracing. Bit k + 1 says the same of argument k of the `argument_count` arguments at the
+    address `args`. `TRACED_BIT` is set if an argument depends on the argument of a traced function, and `RECORDED_BIT` if a tape is
+    recorded then. The mask is 0 if no tape is recorded and no argument is traced. The emitted function returns null or 0 for `MAX_SOURCES`
+    arguments or more.
     """
     f.require(argument_count < MAX_SOURCES)
     tape_mask, traced_bit = f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
@@ -173,7 +183,8 @@ def build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: V
 
 
 def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
-    """Emit a choice of the residual of a source, the object kept by a new tape node. Return the object, borrowed.
+    """Emit a choice of the residual of `source`: the object that a new tape node keeps for this source of its node. Return the object,
+    borrowed.
 
     A number is kept as it is. A node is kept if its value is needed, or if its tape node reads the value; otherwise its tape node is kept,
     or None. `needed` is Python's True or False. The emitted function returns null or 0 for an externally shared node with a needed value.
@@ -198,7 +209,8 @@ def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
 
 
 def _emit_replay_tape_steps(f: FunctionBuilder) -> None:
-    """Emit `replay_tape_steps(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, and return None.
+    """Emit `replay_tape_steps(nodes, steps)`, called from Python: append the new node of each step to the list `nodes`, and return None as
+    a new reference.
 
     `steps` is a list of recorded derivative steps (`replay_tape_step`). The function stops at the first step that the fallback must make:
     the caller sees this from the length of `nodes`. An error other than MemoryError is raised.
@@ -220,7 +232,7 @@ def _emit_replay_tape_steps(f: FunctionBuilder) -> None:
 
 
 def _append_node(f: FunctionBuilder, nodes: Value, node: Value, goes_on: Value) -> None:
-    """Emit the append of a node to the list `nodes`, releasing the reference to the node. Return None.
+    """Emit the append of `node` to the list `nodes`, and the release of the reference `node`, which is not held. Return None.
 
     The local at the address `goes_on`, an `i64`, becomes 0 if memory runs out, and otherwise 1.
     """
@@ -231,7 +243,8 @@ def _append_node(f: FunctionBuilder, nodes: Value, node: Value, goes_on: Value) 
 def _emit_replay_tape_step(f: FunctionBuilder) -> None:
     """Emit `replay_tape_step(step, nodes)`: return a new node for a recorded derivative step, or null if the fallback must make it.
 
-    `step` is a tuple of the recipe, the positions of the sources in the list `nodes`, and the offsets.
+    `step` is a tuple of the recipe, the positions of the sources in the list `nodes`, and the offsets. The node is a new reference.
+    `replay_tape_steps` calls the function.
     """
     step, nodes = f.arguments
     recipe, numbers, offsets = (f.tuple_item(step, k) for k in range(3))

@@ -1,5 +1,8 @@
-"""Tape nodes that lead to given nodes, and the signature of a tape segment, as in `autodiff/reverse.py` and
-`autodiff/segment_signature.py`.
+"""Emitters for derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive
+tape nodes. `autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python. Emitters run in Python when the fast path is
+built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
+function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
+null, false or 0; then the fallback in Python does the work.
 
 Both are walks in the tables of `graph_walk.py`. So no Python code runs until their results are put together.
 """
@@ -26,8 +29,9 @@ NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment. `objects` is the table of the
-    objects that the code refers to.
+    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment. `method_entries.emit_module` calls
+    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
+    code.
 
     The functions emitted are `get_tape_node`, `collect_tape` and `build_segment_key`, and for Python `python_collect_tape` and
     `python_segment_key`, which return None for null.
@@ -43,9 +47,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_get_tape_node(f: FunctionBuilder) -> None:
-    """Emit `get_tape_node(residual)`: return the content of the slot `tape_node` of a node, borrowed: a tape node, a mark or None.
+    """Emit `get_tape_node(residual)`: return the content of the slot `tape_node` of the node `residual`, borrowed: a tape node, a mark or
+    None.
 
-    Another object, such as a tape node, is returned unchanged.
+    Another object, such as a tape node, is returned unchanged. `collect_tape` and `build_segment_key` call the function.
     """
     (residual,) = f.arguments
     f.return_if(f.is_instance(residual, "Node"), lambda: f.get_slot(residual, "Node.tape_node"))
@@ -56,10 +61,10 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
     """Emit `collect_tape(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first_serial`
     on.
 
-    `args` is an array of this list and the Python integer `first_serial`. The result is a new tuple of three items: the list of tape nodes;
-    a dictionary from a tape node to its node, for tape nodes that read the node's value; and a bool, whether the walk met older tape nodes.
-    The function returns null, to leave the work to Python, if a tape node was freed by an earlier backward pass, and for more than
-    `MAX_WALKED_NODES` tape nodes.
+    `args` is the address of two pointers: this list and the Python integer `first_serial`. Python calls the function as
+    `python_collect_tape`. The result is a new tuple of three items: the list of tape nodes; a dictionary from a tape node to its node, for
+    tape nodes that read the node's value; and a bool, whether the walk met older tape nodes. The function returns null, to leave the work
+    to Python, if a tape node was freed by an earlier backward pass, and for more than `MAX_WALKED_NODES` tape nodes.
     """
     (args,) = f.arguments
     roots, first_serial = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -100,10 +105,10 @@ def _emit_build_segment_key(f: FunctionBuilder) -> None:
     """Emit `build_segment_key(args)`: return a new tuple: the signature of a tape segment as bytes, a list of the new inputs of the
     segment, and a list of the outer tape nodes.
 
-    The array `args` has five items: the list of the segment; the set of the tape nodes that matter for the derivative; the set of the tape
-    nodes asked about; a dictionary from a tape node to the node with a value read by the derivative; and the list of inputs so far. Outer
-    tape nodes are outside of the segment, but read by it. The function returns null if a tape node of the segment is traced, or if the
-    segment is too large.
+    Python calls the function as `python_segment_key`. `args` is the address of five pointers: the list of the segment; the set of the tape
+    nodes that matter for the derivative; the set of the tape nodes asked about; a dictionary from a tape node to the node with a value read
+    by the derivative; and the list of inputs so far. Outer tape nodes are outside of the segment, but read by it. The function returns null
+    if a tape node of the segment is traced, or if the segment is too large.
     """
     (args,) = f.arguments
     segment, depends, requested, nodes, old_inputs = (args.at(k, POINTER).load(POINTER) for k in range(5))

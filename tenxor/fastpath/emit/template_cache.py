@@ -1,4 +1,8 @@
-"""Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments.
+"""Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments. A spec is the interned
+shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs. Emitters
+run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the
+builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
+time.
 
 The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
 two dictionaries for each spec would take more memory than everything else.
@@ -18,14 +22,17 @@ PY_EQ = 2  # Py_EQ
 
 
 class CacheTable(NamedTuple):
-    """A cache table of a spec: the spec, and the byte offset of its slot. The slot is null until the table is first filled."""
+    """A cache table of a spec, at run time: the spec, and the byte offset, an `i64`, of a slot in the spec. The slot refers to the table, a
+    dictionary. The slot is null until the table is first filled.
+    """
 
     spec: Value
     slot: Value
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to look up and cache result templates.
+    """Emit into `module` the functions to look up and cache result templates. `method_entries.emit_module` calls this at build time.
+    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
 
     The functions emitted include `find_cached`, `cache_template`, `write_inline_cache`, `get_table` and `is_same_key`.
     """
@@ -70,7 +77,8 @@ def _emit_find_cached(f: FunctionBuilder) -> None:
     """Emit `find_cached(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
 
     `slot` is the byte offset of the table in `spec`, `operation` an operation or a method's name, and `other_key` the key of the further
-    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable.
+    operands. The inline cache is searched first. The result is Python's None for a call recorded as not replayable. Emitters call the
+    function by `find_cached_template`.
     """
     spec, slot, operation, other_key = f.arguments
     may_be_near = _can_use_inline_cache(f, slot)
@@ -101,7 +109,7 @@ def _is_same_key(f: FunctionBuilder, key: Value, other_key: Value) -> Value:
 
 def _emit_is_same_key(f: FunctionBuilder) -> None:
     """Emit `is_same_key(key, other_key)`: return whether two distinct objects are equal keys: both integers, or both tuples. No Python code
-    runs. The result is false for other types.
+    runs. The result is false for other types. `find_cached` calls the function.
     """
     key, other_key = f.arguments
     kind = f.type_of(key)
@@ -117,8 +125,8 @@ def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
 
 
 def _emit_get_table(f: FunctionBuilder) -> None:
-    """Emit `get_table(spec, slot)`: return the dictionary at byte `slot` of a spec, created if necessary, as a new reference; null if
-    memory runs out.
+    """Emit `get_table(spec, slot)`: return the cache table (a dictionary) in the slot at byte `slot` of a spec, created if necessary, as a
+    new reference; null if memory runs out. `cache_template` calls the function.
     """
     slot_address = _get_slot_address(f, CacheTable(*f.arguments))
     f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
@@ -137,7 +145,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
     arguments before `template` are those of `find_cached`.
 
     The template goes into the inline cache if an entry is free and the template has no key yet. The function returns true, or false if an
-    error is set. Python code may run, which may clear all tables first.
+    error is set. Python code may run, which may clear all tables first. `instantiate_cached` and `cache_rows_template` call the function.
     """
     spec, slot, operation, other_key, template = f.arguments
     count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
@@ -172,7 +180,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
 
 
 def _has_free_entry(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a test whether the inline cache of a spec has a free entry. Return the result, an `i1`."""
+    """Emit a test whether one of the two inline cache entries of the spec `spec` is free. Return the result, an `i1`."""
     return _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0]) | _is_entry_free(f, spec, INLINE_CACHE_SLOTS[1])
 
 
@@ -189,7 +197,7 @@ def _emit_write_inline_cache(f: FunctionBuilder) -> None:
     of `spec`, and the key (`operation`, `other_key`) into the template.
 
     The caller has checked that an entry is free and that the template has no key. The function returns true, or false if memory runs out.
-    Clearing the result caches also clears this entry.
+    Clearing the result caches also clears this entry. `cache_template` calls the function.
     """
     spec, operation, other_key, template = f.arguments
     is_first = _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0])
