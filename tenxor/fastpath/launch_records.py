@@ -1,4 +1,7 @@
-"""Launch records: descriptions of small kernel calls, packed as 64-bit integers, by which generated code launches kernels without Python.
+"""Launch records: descriptions of small kernel calls, packed as 64-bit integers, by which generated code launches kernels without Python. A
+node is a pending value: a recipe (an operation with shape, dtypes and layouts) on source nodes and scalars. The plan of a graph of nodes
+has the compiled kernels and their arguments. A graph signature names the structure of a graph, and lists its nodes, scalars and offsets.
+Python builds a record from a plan, at the first request for a node of a recipe.
 
 The launch record of a single node is `NODE_HEADER_WORDS` integers followed by `ARGUMENT_WORDS` integers for each argument::
 
@@ -69,9 +72,9 @@ class SharedLaunchRecord(bytes):
 
 
 def _get_argument_kind(dtype: DType, imag: bool) -> int:
-    """Return the argument kind of a scalar of `dtype`: `FLOAT`, `SIGNED` or `UNSIGNED`.
+    """Return the kind, in a launch record, of an argument for a scalar of `dtype`: `FLOAT`, `SIGNED` or `UNSIGNED`.
 
-    With `imag`, return `IMAGINARY`, for the imaginary part.
+    A complex scalar is two arguments. With `imag`, return `IMAGINARY`, for the imaginary part.
     """
     return IMAGINARY if imag else _ARGUMENT_KINDS.get(dtype.kind, SIGNED)
 
@@ -159,10 +162,10 @@ def _build_recipe_record(
 
 
 def _is_unlaunchable(recipe: Recipe, reader: Recipe) -> bool:
-    """Return whether `recipe` is not run by a launch record.
+    """Return whether nodes of `recipe` are not run by a launch record.
 
-    `reader` is the recipe itself, or the product summed by it. Empty and large results, results in memory already, unfinished nodes, writes
-    and transient layouts have no record.
+    `reader` is the recipe itself, or the product summed by it. Empty and large results, results in memory already, unfinished nodes, and
+    writes have no record, nor have recipes with layouts too large to cache (`is_uncacheable`).
     """
     if recipe.op in (DATA, UNFINISHED) or not recipe.size:
         return True
@@ -203,8 +206,8 @@ def get_update_work_limit() -> int:
 def _keep_kernel(recipe: Recipe, record: bytes, plan: Plan | None) -> None:
     """Keep the kernel of the launch record `record`, just stored in `recipe`, in memory for as long as the record is stored.
 
-    The kernel belongs to `plan`. Do nothing for `NO_LAUNCH_RECORD`. If `MAX_LAUNCH_RECORDS` records are stored, drop them. The caller
-    stores the record first and holds `plan`: a signal handler that drops the records in between leaves no record without a kernel.
+    The kernel belongs to `plan`. Do nothing for `NO_LAUNCH_RECORD`. If more than `MAX_LAUNCH_RECORDS` records are stored, drop all. The
+    caller stores the record first and holds `plan`: a signal handler that drops the records in between leaves no record without a kernel.
     """
     if record and plan is not None:
         recipes_with_records.extend((plan, recipe))
@@ -300,10 +303,10 @@ def replace_element_counts(words: Sequence[IntOrSymInt], recipe: Recipe) -> list
 
 
 def trace_write_record(store: Node, value: Node | Scalar, symbolic_store: Node) -> SymbolicRecord | None:
-    """Return the size-generic launch record of a store in place, as words and plan; None if there is no record.
+    """Return the size-generic launch record of a store in place: its integers, and the plan with the kernel; None if there is no record.
 
     `store` is the node of the store, and `value` the source among its operands that holds the value to write, a node or a Python scalar.
-    `symbolic_store` is the same store node with symbolic sizes.
+    `symbolic_store` is the same store node with symbolic sizes. Some of the returned integers are symbolic.
     """
     return trace_record(
         capture_by_traversal([store]),
@@ -402,10 +405,10 @@ class LaunchTemplate:
         return cls(words, itemsizes, first_size_argument, [offset for offset in offsets if offset >= 0 > record_index_of[offset]])
 
     def pack_record(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> bytes:
-        """Return the packed launch record for a plan step with `numbers` (`fill_dims`); `NO_LAUNCH_RECORD` (empty) if no record can run it.
+        """Return the packed launch record with `numbers` filled in; `NO_LAUNCH_RECORD` (empty) if no record can run the step.
 
-        No record runs `max_work` additions or more, or a kernel with scratch memory. No record runs a step that reads at an offset of
-        `signature` which the record lacks, unless the offset is 0.
+        The arguments are those of `fill_dims`. No record runs `max_work` additions or more, or a kernel with scratch memory. No record runs
+        a step that reads at an offset of `signature` which the record lacks, unless the offset is 0.
         """
         words = self.fill_dims(signature, numbers, max_work)
         return self.pack(*words) if words else NO_LAUNCH_RECORD
@@ -484,8 +487,10 @@ def can_skip_workers(call: SingleKernelCall, target: Target, max_work: int) -> b
 
 
 def build_plan_record(plan: Plan) -> StepBytecode:
-    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists. A step that is left to Python has
-    the position -1 in the record.
+    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists. `Plan.run` calls this function
+    once for a plan.
+
+    A step that is left to Python has the position -1 in the record.
     """
     starts: list[int] = []
     words: list[int] = []
@@ -505,7 +510,8 @@ def build_plan_record(plan: Plan) -> StepBytecode:
 def _build_step_words(step: PlanStep, target: Target) -> list[int] | None:
     """Return the integers of `step` in the launch record of a plan; None if the step is left to Python.
 
-    `target` describes the machine: its threads and the work from which kernels are shared.
+    The first `PLAN_STEP_WORDS` integers are the kernel, its loop and the memory of the result. The slots to release, the extra outputs and
+    the arguments follow. `target` describes the machine: its threads and the work from which kernels are shared.
     """
     call, overwritten_slot = step.kernel_call, -1 if step.overwritten_slot is None else step.overwritten_slot
     if step.reinterpreted_slot is not None or (

@@ -1,7 +1,7 @@
-"""Recording of calls: the result of a method in Python is stored as a template, so that the generated code can replay the call.
-
-A template (`ResultTemplate`) is stored with the spec of the first tensor argument, under the method's name and a key of the other
-arguments.
+"""Recording of calls: the result of a method in Python is stored as a template, so that the generated code can replay the call. The
+fallback is the original method in Python. A template (`ResultTemplate`) says how to make the result for arguments of equal specs: equal
+shapes, strides and dtypes. It is stored in the spec of the first tensor argument, under the method's name and a key of the other arguments.
+A signature is a call without its sizes; a size-generic template serves all sizes of a signature that satisfy its guards.
 """
 
 from __future__ import annotations
@@ -121,9 +121,11 @@ def wrap_recording(
 
 
 def _cut_long_results(result: Any, arguments: Sequence[Any]) -> None:
-    """Compute a part of the graph of `result`, of a call recorded now, if the graph is too long: the operands, as before a replay.
+    """Compute a part of the graph of `result`, the result of a call recorded now, if its pending graph has more than `MAX_PENDING_NODES`
+    nodes.
 
-    So the call and a replay leave equal graphs, and share plans.
+    First compute the tensors of `arguments` with long pending graphs, as a replay of the call would do. If the graph of `result` is then
+    still too long, shorten it (`cap_graph_size`). So the call and a replay leave equal graphs, and share plans.
     """
     results = _list_pending_nodes(result if isinstance(result, tuple) else (result,))
     if any([node.graph_node_count > MAX_PENDING_NODES and count_pending(node) > MAX_PENDING_NODES for node in results]):
@@ -136,9 +138,10 @@ def _cut_long_results(result: Any, arguments: Sequence[Any]) -> None:
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     """Compute the tensors of `arguments` with long pending graphs. Return whether the generated code can make the result now.
 
-    The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. If one of
-    the long graphs has a large result, larger than every operand, nothing is computed and False is returned. Nothing is computed either,
-    and True is returned, if an exact count shows that the graphs are short enough. Without long graphs, return False.
+    The recording methods call this function for a call that is recorded already, but was declined. The generated code makes no graph of
+    more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. If one of the long graphs has a large result,
+    larger than every operand, nothing is computed and False is returned. Nothing is computed either, and True is returned, if an exact
+    count shows that the graphs are short enough. Without long graphs, return False.
     """
     nodes = _list_pending_nodes(arguments)
     is_full = any([node.graph_node_count > MAX_OPERAND_NODES for node in nodes])
@@ -151,17 +154,18 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
 
 def _list_pending_nodes(arguments: Sequence[Any]) -> list[Node]:
-    """Return the pending nodes of the tensors in `arguments` that depend on no argument of a traced function."""
+    """Return the pending nodes of the tensors in `arguments`, without nodes that depend on an argument of a traced function."""
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     return [node for node in nodes if node.buffer is None and not node.is_traced]
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that calls the fallback `fallback`, returns its result, and records the announced direct call under `name`.
+    """Return a method that calls the fallback `fallback`, returns its result, and records under `name` how generated code can compute the
+    result.
 
-    The result size of `fallback` may depend on values, so no template can describe the result. Instead `fallback` announces with
-    `report_direct_call` (`api/host_calls.py`) how generated code can compute it. A call without exactly one announcement is recorded as
-    impossible to replay. Calls with an `out` argument are not recorded.
+    The result size of `fallback` may depend on values, so no template can describe the result. Instead `fallback` announces a direct call
+    with `report_direct_call` (`api/host_calls.py`). A call without exactly one announcement is recorded as impossible to replay. Calls with
+    an `out` argument are not recorded.
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
@@ -318,9 +322,11 @@ def _is_small_shared(x: Any) -> bool:
 
 
 def _call_unshared(fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
-    """Call `fallback(*args, **keywords)` with separate storages, so that no two tensor arguments share one (see `_unshare_arguments`).
+    """Call `fallback(*args, **keywords)` with separate storages, so that no two tensor arguments share a storage (see
+    `_unshare_arguments`).
 
-    Return the tensors among the arguments, the result, and the number of the next node before the call.
+    Return a triple: the tensors among the new arguments, the result, and the serial number of the next node before the call. Every node
+    made by the call has this number or a larger one.
     """
     arguments, first_node_number = _unshare_arguments((*args, *keywords.values())), next_serial()
     result = fallback(*arguments[: len(args)], **dict(zip(keywords, arguments[len(args) :], strict=True)))
@@ -349,7 +355,9 @@ def _unshare_arguments(arguments: Sequence[Any]) -> list[Any]:
 
 
 def has_shared_storage(tensors: Sequence[Tensor]) -> bool:
-    """Return whether two of `tensors` share a storage. Then a report does not tell from which argument an operand comes."""
+    """Return whether two of `tensors`, arguments of a call, share a storage. Then a report does not tell from which argument an operand
+    comes.
+    """
     return len({id(t.storage) for t in tensors}) < len(tensors)
 
 

@@ -83,7 +83,7 @@ def _read_inline(n: int) -> int | None:
 
 
 class _Program(NamedTuple):
-    """A call of installed methods, and the elements of its result."""
+    """A call of installed methods, and the elements of its result, as `tolist` returns them."""
 
     run: Callable[[], Tensor]
     expected: object
