@@ -1,6 +1,6 @@
-"""The machine code of the fast path: the names of its functions, and where the code comes from. The code is prebuilt or on disk. If it is
-missing, a second process compiles it for some seconds and stores it on disk, while the first process uses the fallback in Python. The code
-refers to Python objects by their positions in an object table (`ObjectTable`), which is filled when the code is linked.
+"""The machine code of the fast path: the names of its functions, and where the code comes from. The code is prebuilt or on disk. Missing
+code is compiled by a second process, for some seconds, and stored on disk; the first process uses the fallback in Python meanwhile. The
+code refers to Python objects by their positions in an object table (`ObjectTable`), which is filled when the code is linked.
 """
 
 from __future__ import annotations

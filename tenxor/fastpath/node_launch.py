@@ -1,5 +1,5 @@
 """Launch records for nodes computed by a kernel of their own, built when the fast path finds none. A node is a pending value. A launch
-record is a packed description of a kernel launch; the record is stored in the recipe, the node's operation with shape, dtypes and layouts.
+record is a packed description of a kernel launch. The record is stored in the recipe, the node's operation with shape, dtypes and layouts.
 After a few nodes of one signature, a record is traced with symbolic sizes, and the generated code then makes records for further sizes.
 """
 

@@ -1,8 +1,8 @@
 """Size-generic replay of tape segments: the backward steps recorded for a segment serve further segments of the same signature. The tape
 records operations for derivatives; a segment is a number of consecutive tape nodes. The backward pass through a segment makes nodes by
 steps: a recipe, and the operands. The signature of a segment is its outline (`autodiff/segment_signature.py`) without numbers. After a few
-segments of one signature, the backward pass runs with symbolic sizes, and the resulting steps become a template for all sizes that satisfy
-its guards.
+segments of one signature, the backward pass runs with symbolic sizes. The resulting steps become a template for all sizes that satisfy its
+guards.
 
 `size_generic.py` treats calls in the same way.
 """

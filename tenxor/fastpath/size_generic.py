@@ -1,11 +1,12 @@
-"""Size-generic templates: calls recorded for some sizes are replayed for further sizes without the fallback.
+"""Size-generic templates: calls recorded for some sizes are replayed for further sizes without the fallback, the method in Python. A
+template says how to make the result of a call. The signature of a call consists of the specs (shape, strides, dtype) and arguments without
+their numbers. It also tells which numbers are equal, 0 or 1. After a few calls of one signature, the fallback runs once with placeholders,
+whose sizes are symbolic: this is a trace. Every comparison with a symbolic size (`SymInt`) is recorded as a guard. The result with symbolic
+sizes becomes a template for all sizes that satisfy the guards.
 
-The result of a call is stored under the specs of its arguments (`recorder.py`). The signature of a call (its kind,
-`fastpath/emit/call_signatures.py`) consists of the specs and arguments without their numbers, and of the information which numbers are
-equal, 0 or 1. After a few calls of one signature, the fallback runs once with placeholders, whose shapes and strides are symbolic
-`SymInt`s. Every comparison made with a `SymInt` is recorded as a guard. The result with its symbolic sizes becomes a size-generic
-template (`SizedTemplate`), used by the generated code to make results (`fastpath/emit/instantiate_templates.py`). Nothing is guessed:
-numbers that fail a guard are recorded for their exact sizes.
+The generated code computes signatures (`fastpath/emit/call_signatures.py`), and makes results by the templates, which are `SizedTemplate`s
+(`fastpath/emit/instantiate_templates.py`). Nothing is guessed: numbers that fail a guard are recorded for their exact sizes
+(`recorder.py`).
 """
 
 from __future__ import annotations
@@ -99,9 +100,9 @@ class SplitCall(NamedTuple):
     ) -> SplitCall | None:
         """Return the split call of `name`, a method's name or an operation; None for arguments that no signature can hold.
 
-        `keyword_names` are the names of the last of `arguments`, and `more_shapes` are shapes with further numbers. `tape_mask` is a bit
-        mask of the arguments on the autograd tape (bit k: argument k), if the method then makes different nodes. A scalar whose value does
-        not matter is given as its type.
+        `arguments` are the positional arguments, then the values of the keyword arguments `keyword_names`. `more_shapes` are shapes with
+        further numbers. `tape_mask` is a bit mask of the arguments on the autograd tape (bit k: argument k), if the method then makes
+        different nodes. A scalar whose value does not matter is given as its type.
         """
         signature_and_dims = get_size_generic_functions().compute_signature(
             name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
@@ -115,7 +116,9 @@ class SplitCall(NamedTuple):
         return cls(*signature_and_dims, (name, *objects), tuple(specs))
 
     def get_templates(self) -> Sequence[Any]:
-        """Return the size-generic templates of this signature, most recently used first."""
+        """Return the size-generic templates of this signature, most recently used first: `SizedTemplate`s for a call, `SizedRecord`s for a
+        graph.
+        """
         templates = _templates_by_signature.get(self.signature)
         return () if templates is None else templates.entries
 
@@ -170,8 +173,8 @@ class SplitCall(NamedTuple):
     def trace_template(self, template: ResultTemplate, trace: Callable[[], SizedTemplate | None]) -> None:
         """Trace a size-generic template with `trace`, if the trace is due (`trace_if_due`), and store the template.
 
-        `trace` returns the template, or None for a call that is not size-generic. Accept the template only if it gives `template` for the
-        numbers of this call.
+        `trace` returns the template, or None for a call that is not size-generic. `template` is the template recorded for the exact sizes
+        of this call. Accept the new template only if it gives `template` for the numbers of this call.
         """
 
         def is_right(rule: SizedTemplate) -> bool:
@@ -250,12 +253,12 @@ def _trace_template(
     keywords: Mapping[str, Any],
     describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None,
 ) -> SizedTemplate | None:
-    """Run the fallback `fallback` with symbolic sizes in `args` and `keywords`, and return the size-generic template of its result, or
-    None.
+    """Run a fallback with symbolic sizes, and return the size-generic template of its result, or None.
 
-    `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call`, or None,
-    returns integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
-    `concrete_template`, and a single step for a `NodeTemplate`; otherwise return None.
+    `fallback` is called with `args` and `keywords`, whose numbers become symbolic as far as they are among `numbers`. `concrete_template`
+    is the template for the concrete sizes. `describe_call`, or None, takes the same arguments and returns integers to store with the
+    template, or None. The traced result must be of the same variant as `concrete_template`, and a single step for a `NodeTemplate`;
+    otherwise return None.
     """
     traced = SymbolicSizes(numbers)
     placeholders, keyword_placeholders, tensors = make_symbolic_arguments(traced, args, keywords)
@@ -287,12 +290,11 @@ def _trace_template(
 def _trace_records(
     concrete_template: ResultTemplate, symbolic_template: ResultTemplate, tensors: Sequence[Tensor], placeholders: Sequence[Tensor]
 ) -> list[StepRecord]:
-    """Return the size-generic launch records of the nodes of a result. A product under a sum has no record, since the kernel of the sum
-    computes both.
+    """Return the size-generic launch records of the nodes of a result, as a list of `StepRecord`s.
 
-    `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of `placeholders`,
-    the tensors of symbolic sizes. Nodes that can fail at run time get `NO_LAUNCH_RECORD`. Nodes are left out if their record is not
-    size-generic.
+    `concrete_template` is the template with concrete sizes, of the arguments `tensors`. `symbolic_template` is the symbolic template, of
+    `placeholders`, the tensors of symbolic sizes. A product under a sum has no record, since the kernel of the sum computes both. Nodes
+    that can fail at run time get `NO_LAUNCH_RECORD`. Nodes are left out if their record is not size-generic.
     """
     records = list[StepRecord]()
     if not isinstance(symbolic_template, StepsTemplate):
@@ -362,7 +364,10 @@ def make_symbolic_argument(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
 
 
 def is_same_template(template: ResultTemplate, expected: ResultTemplate) -> bool:
-    """Return whether `template` and `expected` make the same result, by the same recipes and with the same numbers and launch record."""
+    """Return whether two result templates make the same result, by the same recipes and with the same numbers and launch record.
+
+    `template` comes from a new size-generic template, and `expected` from the fallback: a size-generic template is used only if both agree.
+    """
     spec, expected_spec = template.spec, expected.spec
     if type(template) is not type(expected) or template.launch_record != expected.launch_record:
         return False
@@ -403,15 +408,18 @@ def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
 
 
 def _is_same_element(element: Any, expected: Any) -> bool:
-    """Return whether `element` and `expected`, items of `element_templates`, are one mapping from sizes to templates, or templates of the
-    same result (`is_same_template`).
+    """Return whether two items of `element_templates` are one mapping from sizes to templates, or templates of the same result.
+
+    `element` and `expected` are these items, compared with `is_same_template`.
     """
     return element is expected or (isinstance(element, ResultTemplate) and is_same_template(element, expected))
 
 
 def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets, and whether derivatives record
-    the node.
+    """Return whether two template steps make the same node.
+
+    Each of `step` and `expected` is a tuple: the recipe, the sources, the offsets, and whether derivatives record the node. All must be
+    equal.
     """
     (recipe, sources, starts, follows), (expected_recipe, expected_sources, expected_starts, expected_follows) = step, expected
     if (
@@ -436,9 +444,10 @@ def is_same_recipe(recipe: Recipe, expected: Recipe) -> bool:
 
 
 def is_same_source(source: Scalar | int, expected: Scalar | int) -> bool:
-    """Return whether `source` and `expected` are the same operand number, or scalars that are equal to the bit.
+    """Return whether two operands of a step are the same: equal operand numbers, or scalars that are equal to the bit.
 
-    An integer and a float of the same value are equal where the dtype is a float: kernels receive both as a float.
+    `source` and `expected` are the operands. An integer and a float of the same value are equal where the dtype is a float: kernels receive
+    both as a float.
     """
     if type(source) is not Scalar or type(expected) is not Scalar:
         return source == expected

@@ -1,4 +1,8 @@
-"""Recording of writes over parts of storages: a write is done by a launch record, for exact or for symbolic sizes."""
+"""Recording of writes over parts of storages: a write is done by a launch record, for exact or for symbolic sizes. A storage is the memory
+cell that a tensor and its views share; a write such as `x[1:3] = y` goes over a view. A launch record is a packed description of a kernel
+launch. It is stored in a `WriteTemplate` in the spec of the view: its shape, strides and dtype. The generated code of the fast path then
+does later writes with equal specs.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +37,17 @@ _retrying_threads: set[int] = set()  # ids of the threads inside `retry_in_fast_
 
 
 def is_part_of_storage(x: Any, max_bytes: int = MAX_SMALL_BLOCK_BYTES) -> bool:
-    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage. Known scalars and leaves of
-    derivatives give False.
+    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage.
+
+    Return False for known scalars (numbers without a node), and for leaves of derivatives.
     """
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= max_bytes and x.spec.size < x.storage.node.size
 
 
 def unwrap_scalar(x: Any, value: Any) -> Any:
-    """Return `value`, a value to write over a part of `x`, as a Python number if `value` is a known scalar of the dtype of `x`; otherwise
-    `value` itself.
+    """Return `value`, to be written over a part of `x`, as a Python number if it is a known scalar of the dtype of `x`.
+
+    Otherwise return `value` itself. A known scalar is a 0-d tensor of a Python number without a node.
     """
     number = known_scalar(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
@@ -64,9 +70,10 @@ def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], 
 
 
 def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
-    """Record how `where(mask, value, x)` is written over `x`, without writing. `value` is a Python number.
+    """Record how `where(mask, value, x)` is written over `x`, without writing. `x[mask] = value` calls this function after the fallback.
 
-    Do nothing for another `value`, if `x` is not a part of its storage, or if the result of this `where` has not been recorded.
+    `value` is a Python number. Do nothing for another `value`, if `x` is not a part of its storage, or if the result of this `where` has
+    not been recorded.
     """
     template = mask.spec.templates.get(OPS["where"], {}).get((type(value), x.spec)) if is_part_of_storage(x) else None
     if template is not None and template.recipe is not None:
@@ -111,9 +118,9 @@ def compute_if_small(storage: Storage) -> None:
 def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambda: True) -> bool:
     """Record how to write a value like `value` over a view like `view`, without writing, or record that no launch record can do the write.
 
-    The record is for storages without other readers. `can_write` checks whether the value may be written over the view; if the check fails,
-    nothing is recorded. The check is skipped if a size-generic template gives the record. Return whether the generated code may do the
-    write now, by the new record. Return False, too, if a record existed, for a transient layout, or within `retry_in_fast_path`.
+    Return whether the generated code may do the write now, by the new record. Return False, too, if a record existed, for a layout too
+    large to cache, or within `retry_in_fast_path`. The record is for storages without other readers. `can_write` checks whether the value
+    may be written over the view; if the check fails, nothing is recorded. The check is skipped if a size-generic template gives the record.
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
@@ -196,8 +203,9 @@ class WriteDescription(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def build_store_node(self) -> tuple[Node, Node | Scalar]:
-        """Return a store node like the node of the write, on nodes without memory, and the node or scalar with the value to write, which it
-        reads.
+        """Return a pair: a store node like the node of the write, on nodes without memory, and the source with the value to write.
+
+        The source, which the store node reads, is a node, or a `Scalar` for a number.
         """
         dtype, shape, (number, layout, source_shape, source_dtype) = self.dtype, self.layout.shape, self.source
         storage_node = make_data_node(allocate(0), self.storage_shape, dtype)
@@ -212,8 +220,9 @@ class WriteDescription(NamedTuple):
         return Node.of(STORE, (storage_node.size,), dtype, (storage_node, operand), (storage_layout, through), self.layout), source
 
     def build_template(self, spec: Spec) -> WriteTemplate:
-        """Return the template of the write, with its launch record, which is empty if no record can do the write; `spec` is the spec of the
-        view written to.
+        """Return the template of the write, with its launch record. `spec` is the spec of the view written to.
+
+        The record is empty if no record can do the write.
         """
         record, plan = build_write_record(*self.build_store_node())
         low, high = self._get_integer_bounds()
