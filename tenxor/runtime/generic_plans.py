@@ -1,8 +1,9 @@
-"""Size-generic plans: reuse a plan for other sizes, wherever planning would take the same decisions.
+"""Size-generic plans: reuse a plan for other sizes, wherever planning would take the same decisions. A plan has the kernels of a graph,
+with their arguments. The plan is cached under the signature of its graph, with every shape and stride. The structure of a graph is the
+signature without the dims (shapes, strides and inner offsets), except for which dims are equal, 0 or 1. The second miss of a structure is
+planned with symbolic sizes (`symint.SymInt`), which record each question about them: this is a trace. The trace gives the guards,
+conditions on the dims, and the sizes of the kernels as functions of the dims.
 
-A plan is cached under the signature of its graph, with every shape and stride. The structure of a graph is the signature without the dims
-(shapes, strides and inner offsets), except for which dims are equal, 0 or 1. The second miss of a structure is planned with symbolic sizes
-(`symint.SymInt`), which record each question about them. The trace gives the guards, and the sizes of the kernels as functions of the dims.
 Nothing is guessed: dims with a different answer to some question get a plan of their own.
 """
 
@@ -119,7 +120,8 @@ def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False)
 
 
 def _find_match(signature: GraphSignature) -> Match | None:
-    """Return the generic plan for `signature` in memory, in the package or on disk, and its `StepDims`; None on a miss."""
+    """Return the generic plan for `signature` in memory, in the package or on disk, and its `StepDims`; None on a miss. Nothing is traced.
+    """
     structure_and_dims = split_structure(signature)
     if structure_and_dims is None:
         return None
@@ -129,7 +131,10 @@ def _find_match(signature: GraphSignature) -> Match | None:
 
 
 def _open_cache(structure: object) -> _TargetCache:
-    """Return the cache of generic plans of `structure`; a new cache has the plans in the package and on disk."""
+    """Return the cache of generic plans for `structure`, the first item of a result of `split_structure`, on the present machine.
+
+    A new cache begins with the plans in the package, not loaded yet, and on disk.
+    """
     cache, target = _caches.get(structure), backend().target
     if cache is None or cache.target is not target:
         text = plan_disk_cache.encode_structure(structure)
@@ -190,10 +195,10 @@ def has_cached_structure(signature: GraphSignature) -> bool:
 
 
 class _TargetCache(GuardedCache[GenericPlan]):
-    """A guarded cache of the generic plans of a structure for `target`.
+    """A guarded cache of the generic plans of a structure, for the machine `target`.
 
-    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`). `unloaded_plans` are shipped plans of the
-    structure, not loaded so far.
+    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`). `unloaded_plans`, given as `plans`, are shipped
+    plans of the structure, not loaded so far.
     """
 
     __slots__ = ("structure_text", "unloaded_plans", "target")
@@ -329,7 +334,7 @@ def group_equal_dims(dims: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def split_plan_dims(plan: Plan) -> tuple[Plan, StepDims]:
-    """Return the plan `plan` without dims, and the dims of each step.
+    """Return a pair: the plan `plan` without dims (`GenericPlan`), and the dims of each step as `StepDims`.
 
     Raise TypeError if a step is computed block by block, with fixed dims.
     """
@@ -342,8 +347,8 @@ _NO_DIMS = ((0, 0), (), (), 0, 0, 0)
 def get_step_dims(step: PlanStep) -> tuple[Any, ...]:
     """Return the entry of `step` in `StepDims`: the shape, the bytes of the result, and the numbers of the kernel arguments.
 
-    These numbers are a tuple: operands, sizes and work; `()` for a step without a kernel. Raise TypeError for a step computed block by
-    block: the dims of the step are fixed.
+    These numbers are a tuple: result, operands, sizes, extent of the split loop, work and scratch bytes (`KernelArguments`). The tuple is
+    empty for a step without a kernel. Raise TypeError for a step computed block by block: the dims of the step are fixed.
     """
     call = step.kernel_call
     if call is None:

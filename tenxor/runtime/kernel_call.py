@@ -1,4 +1,7 @@
-"""Kernel calls: compiled kernels bound to their arguments, ready to be launched on the buffers and scalars of a pending graph."""
+"""Kernel calls: compiled kernels with their arguments, ready to be launched on the buffers and scalars of a pending graph. The arguments
+name buffers, scalars and offsets by numbers, so a call serves all graphs of a signature. A slot is the number of a buffer in a plan
+(`plan_execution.py`). Sizes are numbers for one set of shapes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ MAX_STORED_TABLE_BYTES = 1 << 16  # bytes of offset tables, above which a call i
 
 
 class SingleKernelCall:
-    """A compiled kernel (`compiled`) with `arguments` for one set of shapes.
+    """A compiled kernel (`compiled`) with `arguments` (`KernelArguments`) for one set of shapes.
 
     A slot is the number of a node or an intermediate result of the plan (`plan_execution.py`).
     """

@@ -1,7 +1,7 @@
-"""Limits on pending work: on the length of a pending graph, and on the memory that pending recipes keep alive.
-
-A recipe keeps its operands in memory. So a long graph is computed in part before it grows further, where this takes no additional memory.
-And a small result that keeps much memory alive is computed when memory use grows.
+"""Limits on pending work: on the length of a pending graph, and on the memory that pending recipes keep alive. A pending node is a recipe,
+an operation not computed yet, on other nodes; its graph has all pending nodes below the node. A recipe keeps its operands in memory. So a
+long graph is computed in part before it grows further, where this takes no additional memory. And a small result that keeps much memory
+alive is computed when memory use grows.
 """
 
 from __future__ import annotations
@@ -222,8 +222,9 @@ def _is_cheap(nodes: list[Node]) -> bool:
 class _ReaderGraph:
     """The references between `nodes`, a list in topological order. Nodes are named by their indices in the list.
 
-    `reads` has the operands of each node, and `externally_owned` the nodes with owners outside. `owned_nodes` lists nodes with a further
-    known owner, such as a storage, which does not count as outside; the constructor clears this list.
+    `reads` has the operands of each node, and `externally_owned` the set of nodes with owners outside the list, such as a tensor of the
+    user. `owned_nodes` lists nodes with a further known owner, such as a storage, which does not count as outside; the constructor clears
+    this list.
     """
 
     def __init__(self, nodes: list[Node], owned_nodes: list[Node]) -> None:
@@ -254,7 +255,8 @@ class _ReaderGraph:
 
 
 def _collect_pending() -> list[Node]:
-    """Return the pending graph of the nodes in `pending_refs`, in topological order, after the nodes in memory read by the graph."""
+    """Return the pending graph of the nodes in `pending_refs`, in topological order. The nodes in memory that the graph reads come first.
+    """
     from ..lowering.fuse import collect_pending
 
     order = collect_pending([node for reference in pending_refs if (node := reference()) is not None])
@@ -262,9 +264,10 @@ def _collect_pending() -> list[Node]:
 
 
 def _account_memory() -> tuple[int, list[ref[Node]]]:
-    """Return the bytes kept alive by the recipes of `pending_refs` alone, and the small results whose computation would free memory.
+    """Return a pair: the bytes kept alive by the recipes of `pending_refs` alone, and the small results whose computation would free
+    memory.
 
-    The results are given as weak references, sources first.
+    The results are given as a list of weak references, sources first.
     """
     nodes = _collect_pending()
     graph = _ReaderGraph(nodes, [])

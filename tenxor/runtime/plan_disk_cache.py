@@ -125,9 +125,10 @@ def _write_value(text: str | None, words: Any) -> None:
 
 
 def load_generic_plans(structure_text: str | None) -> list[StoredGenericPlan]:
-    """Return the generic plans that earlier processes stored for a structure, given by its text (`encode_structure`).
+    """Return the generic plans that earlier processes stored for a structure, as `StoredGenericPlan`s.
 
-    Plans with a missing kernel are left out. The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
+    `structure_text` is the text of the structure (`encode_structure`). Plans with a missing kernel are left out. The list is empty after
+    `MAX_LOOKUPS` look-ups, with `TENXOR_DEBUG` set, and if `structure_text` is None.
     """
     entries = _read_value(_add_namespace(structure_text)) if _may_look_up() else None
     plans = []
@@ -140,10 +141,10 @@ def load_generic_plans(structure_text: str | None) -> list[StoredGenericPlan]:
 
 
 def store_generic_plans(structure_text: str | None, plans: Iterable[StoredGenericPlan]) -> None:
-    """Write the generic plans `plans` of a structure, given by its text (`encode_structure`), to disk for later processes.
+    """Write the generic plans `plans` of a structure to disk for later processes. They replace the plans stored before.
 
-    They replace the plans stored before. Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with
-    `TENXOR_DEBUG` set.
+    `structure_text` is the text of the structure (`encode_structure`). Plans that cannot be serialised are left out. Do nothing after
+    `MAX_LOOKUPS` look-ups, with `TENXOR_DEBUG` set, or if `structure_text` is None.
     """
     if _lookup_count < MAX_LOOKUPS and not DEBUG_LEVEL:
         entries = [(serialize_plan(outline), evaluate.__code__, is_pinned) for outline, evaluate, is_pinned in plans]
@@ -172,7 +173,10 @@ _GENERIC_NAMESPACE = f"general {sys.implementation.cache_tag} {sys.hexversion}" 
 
 
 def _add_namespace(structure_text: str | None) -> str | None:
-    """Return the key on disk of the generic plans of a structure; None for a structure that cannot be stored."""
+    """Return the key on disk of the generic plans of a structure, given by its text `structure_text`.
+
+    Return None for None: the structure cannot be stored.
+    """
     return None if structure_text is None else f"{_GENERIC_NAMESPACE} {structure_text}"
 
 
@@ -194,9 +198,9 @@ def encode_structure(structure: object) -> str | None:
 
 
 def _encode_nested(words: list[str], root: object, leaf_text: Callable[[object], str | None]) -> str | None:
-    """Return the text of `root`, nested tuples, with `leaf_text(x)` for each leaf x; `words` is the beginning of the text, and changes.
+    """Return the text of `root`, nested tuples, with `leaf_text(x)` for each leaf x, and the number of items for each tuple.
 
-    Return None if `leaf_text` returns None for a leaf.
+    `words` is the beginning of the text, a list of words that this function extends. Return None if `leaf_text` returns None for a leaf.
     """
     stack = [root]
     while stack:

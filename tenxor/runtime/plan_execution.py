@@ -1,8 +1,7 @@
-"""The execution of plans: plan steps read and fill numbered slots.
-
-A plan sees neither sources nor recipes. Its slots are holders of a buffer: `BufferSlot`s, or the nodes of a signature. Some slots have
-memory at the start, and the steps fill more of them. The caller (`realize`) knows the graph, and finds out which nodes have further
-owners.
+"""The execution of plans: plan steps read and fill numbered slots. A plan has compiled kernels, in order, and sees neither sources nor
+recipes of nodes. A slot holds a buffer of memory: it is a `BufferSlot`, or a node of the signature of the graph. Some slots have memory at
+the start, and the steps fill more of them. The caller (`realize`) knows the graph, and finds out which nodes are externally referenced:
+user code can still ask for their values.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ RELEASED_SLOT = BufferSlot(allocate(0))  # replaces a slot after its last use, t
 class InPlaceLaunch:
     """A launch that computes `slot` into `out`, the memory of an operand, and cannot be repeated.
 
-    After an interruption, a long launch can be resumed.
+    The back end receives this object with a launch that overwrites an operand. After an interruption, a long launch can be resumed.
     """
 
     __slots__ = ("slot", "finish_launch", "out")
@@ -267,7 +266,7 @@ class Plan:
         """Run the steps, as many as possible by the fast path and the rest in Python.
 
         `inputs` and `referenced_slots` are the arguments of `Plan.run`. `run` is `run_steps` of the fast path, and `bytecode` the bytecode
-        of the plan.
+        of the plan. A step that might overwrite memory needed for a referenced slot runs in Python.
         """
         frame, ends, writes, offers = bytecode
         held_buffers = (

@@ -1,4 +1,7 @@
-"""The reuse of memory between the steps of a plan: the slots to release after each step, and the slots to donate memory."""
+"""The reuse of memory between the steps of a plan: the slots to release after each step, and the slots to donate memory. A slot is the
+place of a buffer in a plan: for a node of the graph signature, or for an intermediate result of the plan alone. A slot donates its memory
+if a step writes its result over the old content, which no later step needs.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ def assemble_plan(
 ) -> Plan:
     """Return the plan of `steps` for the machine `target`. Set the attributes of the steps for the release and reuse of memory.
 
-    `order` has the pending nodes of the signature in topological order, and `slot_of` maps nodes to slots. `counts` are the number of
-    slots of the signature, and of all slots.
+    `order` has the pending nodes of the signature in topological order, and `slot_of` maps nodes to slots. `counts` are the number of slots
+    of the signature, and of all slots. `roles` has the slots of the inlined nodes.
     """
     node_count, slot_count = counts
     _plan_memory(steps, _find_readers(order, set(roles.inlined), slot_of), node_count)

@@ -1,5 +1,7 @@
 """Trace generic plans: plan with symbolic sizes (`SymInt`) in place of dims (shapes, strides and inner offsets), and, for plans to ship, in
-place of the settings of the machine.
+place of the settings of the machine. The trace of the symbolic sizes records each decision that depends on a dim, as a guard. A generic
+plan is valid for all dims that satisfy the guards. The structure of a graph is its signature without dims, except for which dims are equal,
+0 or 1.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def trace_shipped_plan(signature: GraphSignature, dims: Iterable[int], settings:
 
 
 def _trace(signature: GraphSignature, traced: SymbolicSizes, target: Target) -> tuple[Plan, StepDims] | None:
-    """Plan with the symbolic sizes of `traced`, and return the plan without dims and the dims of the steps.
+    """Plan with the symbolic sizes of `traced`, and return the plan without dims and the dims of the steps (`split_plan_dims`).
 
     `signature` is the graph to plan, and `target` the machine, possibly with symbolic settings. Return None if some code cannot handle
     symbolic sizes.
@@ -97,7 +99,7 @@ class SymbolicSizes:
         return new_recipe
 
     def symbolize_layout_key(self, layout_key: LayoutKey) -> LayoutKey:
-        """Return the layout key `layout_key` with symbolic sizes in place of dims."""
+        """Return the layout key `layout_key` with symbolic sizes in place of dims (`symbolize_layout`)."""
         return self.symbolize_layout(layout_key.layout).layout_key
 
     def symbolize_layout(self, layout: Layout) -> Layout:

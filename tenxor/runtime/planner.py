@@ -1,4 +1,7 @@
-"""The planner: it chooses the kernels for a pending graph, the order of the steps, and the reuse of memory between them."""
+"""The planner: it chooses the kernels for a pending graph, the order of the steps, and the reuse of memory between them. A node of the
+graph is computed by a kernel of its own, or inlined in the kernels of its readers. A plan step runs one kernel. A slot is the number of a
+buffer in the plan. The signature of the graph lists the nodes, and the slots of the roots, the requested nodes.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,9 @@ CacheRecord(
 
 @add_seconds("planner_seconds")
 def make_plan(signature: GraphSignature) -> Plan:
-    """Make the plan for the exact dims of `signature`, and compile its kernels.
+    """Make the plan for the exact dims of `signature`, and compile its kernels. Dims are shapes, strides and offsets.
 
-    Raise TraceError if an argument of a traced function is pending.
+    `signature` must be a snapshot (`GraphSignature.snapshot`). Raise TraceError if an argument of a traced function is pending.
     """
     target = backend().target
     cache = next((cache for cache in _lowering_caches if cache.target is target), None)
@@ -58,10 +61,10 @@ def make_plan(signature: GraphSignature) -> Plan:
 
 @add_seconds("planner_seconds")
 def make_symbolic_plan(signature: GraphSignature, nodes: Sequence[Node], target: Target) -> Plan:
-    """Make a plan from placeholders with symbolic sizes, which record each decision of the planner.
+    """Make a plan from placeholders with symbolic sizes, whose trace records each decision of the planner.
 
-    `nodes` are the placeholders for `signature` (see `make_placeholders`). The settings of `target` may be symbolic, too. The cache of
-    lowered kernels is not used.
+    `nodes` are the placeholders for `signature` (see `make_placeholders`). The settings of `target`, the machine, may be symbolic, too. The
+    cache of lowered kernels is not used. Raise TypeError if some code cannot handle symbolic sizes.
     """
     return _plan_placeholders(signature, nodes, LoweringCache(target))
 
@@ -129,9 +132,9 @@ def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) ->
 def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `inlined` to store once they are requested again, in the same order.
 
-    Constants that load no faster than `target` computes them are left out, unless they are small. Summed products are left out if their
-    kernel reads them in another order than that of memory (`has_memory_order`): a sum of the stored product would round differently.
-    `order` has the pending nodes in topological order.
+    Constants that load no faster than `target`, the machine, computes them are left out, unless they are small. Summed products are left
+    out if their kernel reads them in another order than that of memory (`has_memory_order`): a sum of the stored product would round
+    differently. `order` has the pending nodes in topological order.
     """
     weights, fusing = compute_weights(order), target.fusing
     constants, products = find_constants(order, weights, fusing), set(map(find_summed_product, order))
@@ -180,8 +183,9 @@ def _make_step(
 ) -> PlanStep:
     """Return the plan step for `node`, and for the nodes of `extra_slots`, computed by the same kernel. Choose possible memory donors.
 
-    `extra_slots` maps each of its nodes to an additional slot. `slot_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to
-    its number. `user_slot` is the slot named in error messages, an index into `nodes`, the nodes of the signature.
+    `extra_slots` maps each of its nodes to an additional slot. `lowering` makes the kernel calls of the plan. `slot_of` maps nodes to
+    slots, and `scalars` maps the `id` of each scalar to its number. `user_slot` is the slot named in error messages, an index into `nodes`,
+    the nodes of the signature.
     """
     user_node = nodes[user_slot]
     name = "full" if user_node.op is OPS["cast"] and type(user_node.sources[0]) is Scalar else user_node.op
