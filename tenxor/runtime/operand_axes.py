@@ -232,8 +232,8 @@ def _merge_reduction(
 def _join_any(inner: Sequence[tuple[int, ...]], reduction: Operation) -> list[tuple[int, ...]]:
     """Return the extents and strides of the reduced axes `inner`, outermost first, joined wherever the operands allow.
 
-    An axis is a tuple: the extent, then the stride of the result and of each operand. Axes are sorted by their strides first, unless the
-    order of the elements matters to `reduction`.
+    An axis is a tuple: the extent, then the stride of the result and of each operand. Axes are sorted by their strides first, unless
+    `reduction` must keep the order of its elements (`Reduction.append`).
     """
     if isinstance(reduction, Reduction) and reduction.append is None:
         inner = sorted(inner, key=_sum_strides, reverse=True)

@@ -177,8 +177,8 @@ def compile_call(kernel: Kernel, binding: KernelBinding, slot_of: Mapping[Node, 
 def _estimate_element_work(kernel: Kernel) -> int:
     """Return the work of `kernel` per element, in additions: 2 for a load and a store, 1 for a reduction step, and the computation.
 
-    A vector holds several elements, but fewer wide ones, so the computation counts by element size. In a contraction
-    (`Kernel.contraction`), the computation counts fully.
+    A vector holds several elements, but fewer wide ones, so the computation is scaled by the element size. It is not scaled for a
+    contraction (`Kernel.contraction`).
     """
     additions = sum(map(estimate_cost, iterate_expressions(kernel.body)))
     if kernel.contraction is not None:

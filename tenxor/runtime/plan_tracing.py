@@ -1,7 +1,7 @@
-"""Trace generic plans: plan with symbolic sizes (`SymInt`) in place of dims (shapes, strides and inner offsets), and, for plans to ship, in
-place of the settings of the machine. The trace of the symbolic sizes records each decision that depends on a dim, as a guard. A generic
-plan is valid for all dims that satisfy the guards. The structure of a graph is its signature without dims, except for which dims are equal,
-0 or 1.
+"""Trace generic plans: plan with symbolic sizes (`SymInt`) in place of dims. The dims of a graph are its shapes, strides and inner offsets.
+For plans to ship, the settings of the machine are symbolic, too. The trace of the symbolic sizes records each decision that depends on a
+dim, as a guard. A generic plan is valid for all dims that satisfy the guards. The structure of a graph is its signature without dims,
+except for which dims are equal, 0 or 1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The planner: it chooses the kernels for a pending graph, the order of the steps, and the reuse of memory between them. A node of the
-graph is computed by a kernel of its own, or inlined in the kernels of its readers. A plan step runs one kernel. A slot is the number of a
-buffer in the plan. The signature of the graph lists the nodes, and the slots of the roots, the requested nodes.
+graph is computed by a kernel of its own, or inlined in the kernels of its readers. A plan step gives memory to a slot, and mostly runs one
+kernel. A slot is the number of a buffer in the plan. The signature of the graph lists the nodes, and the slots of the roots, the requested
+nodes.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: 
     """Return the nodes of `inlined` to store once they are requested again, in the same order.
 
     Constants that load no faster than `target`, the machine, computes them are left out, unless they are small. Summed products are left
-    out if their kernel reads them in another order than that of memory (`has_memory_order`): a sum of the stored product would round
-    differently. `order` has the pending nodes in topological order.
+    out if their kernel reads them in another order than memory (`has_memory_order`): a sum of the stored product would round differently.
+    `order` has the pending nodes in topological order.
     """
     weights, fusing = compute_weights(order), target.fusing
     constants, products = find_constants(order, weights, fusing), set(map(find_summed_product, order))

@@ -1,4 +1,7 @@
-"""Compute pending nodes: find or make the plan for their graph, and run the plan.
+"""Compute pending nodes: find or make the plan for their graph, and run the plan. A node is pending while it is a recipe (an operation on
+source nodes) without memory. The graph of the requested nodes, the roots, has all pending nodes below the roots. Its signature has the
+structure as a key, and lists the nodes, each with a number, its slot. A plan has the compiled kernels. A node is externally referenced if
+other code, such as a tensor of the user, can still ask for its value.
 
 Plans (`runtime/`) are cached by the signature of the pending graph (`runtime/graph_signature.py`): shapes and strides, but no memory
 addresses. Repeating a computation on new memory costs a single look-up. On a miss the graph is fused and lowered to kernels. The
@@ -77,10 +80,11 @@ def realize_by_plan(roots: Sequence[Node]) -> None:
 
 
 def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] | None:
-    """Return the pending graph of `roots`, its plan, and the slots of externally referenced nodes; None if no root is pending.
+    """Return the signature of the pending graph of `roots`, its plan, and the slots of externally referenced nodes; None if no root is
+    pending.
 
-    Only the watched nodes of the plan are examined for references. The loop repeats whenever the graph has changed: a signal handler or a
-    finalizer computed a node, or `_find_referenced` marked an inlined node as stored.
+    Only the watched nodes of the plan (`Plan.watched_slots`) are examined for references. The loop repeats whenever the graph has changed:
+    a signal handler or a finalizer computed a node, or `_find_referenced` marked an inlined node as stored.
     """
     while True:
         pending_roots: list[Node] = []
@@ -163,9 +167,10 @@ def _find_generic_in_memory(signature: GraphSignature) -> Plan | None:
 
 
 def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
-    """Return a plan for `signature`, of a piece of a graph, and the nanoseconds to save by a compiled kernel; None if no source has one.
+    """Return a plan for `signature`, of a piece of a graph, and the nanoseconds that a compiled kernel would save in each run.
 
-    A shipped kernel much slower than a compiled kernel is the last source.
+    `unfused_plans.make_unfused_plan` calls this function for each piece, a part of the graph for one kernel. The last source is a shipped
+    kernel much slower than a compiled kernel. Return None if no source has a plan.
     """
     plan = _find_in_sources(signature)
     if plan is None:

@@ -1,7 +1,8 @@
-"""Plans of single operations by prebuilt kernels, to compute a graph node by node until a plan for the whole is due.
-
-Each operation rounds its result once, fused or not, so the values are the same to the bit. A sum and its product are computed by a single
-kernel. So are a reduction and the elementwise operations below it, if the reduction would add in another order without them.
+"""Plans of single operations by prebuilt kernels, to compute a graph node by node until a plan for the whole is due. A graph is made of
+pending nodes: recipes (an operation with shape, dtypes and layouts) on sources. Each operation rounds its result once, fused or not, so the
+values are the same to the bit. A piece is the part of a graph for one kernel, mostly a single node. A sum and its product are computed by a
+single kernel. So are a reduction and the elementwise operations below it, if the reduction would add in another order without them. A
+contraction is a kernel for a matrix product, with an order of its own.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Piece(NamedTuple):
     scalars: Sequence[int]
 
     def make_key(self) -> object:
-        """Return a key, equal for pieces with the same plan."""
+        """Return a hashable key, equal for pieces with the same plan: a pair of recipes, or the key of the piece's signature."""
         if _has_own_reads(self.node, self.fused):
             return self.node.recipe, (self.fused[0] if self.fused else self.node).recipe
         return self.capture().key
@@ -101,7 +102,8 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
 def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
     """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read a copy of the view of memory.
 
-    Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
+    `roots` are the requested nodes of the graph. Elementwise operations are replaced, and those sums of products that are matrix products
+    either way, adding the steps in order. A chain of views is a composition that no single layout expresses.
     """
     order, replacements = _list_pending(roots), dict[Node, Node]()
     chained = {node for node in order if isinstance(node.op, Op) and any([key and key.layout.base for key in node.recipe.layout_keys])}
@@ -129,7 +131,10 @@ def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
 
 
 def _list_pending(roots: Iterable[Node], is_included: Callable[[Node], bool] = lambda node: True) -> list[Node]:
-    """Return the pending nodes below and among `roots` for which `is_included`, sources first. Nodes below other nodes are left out."""
+    """Return the pending nodes below and among `roots` for which `is_included` returns True, sources first.
+
+    Nodes for which it returns False are left out, and so are nodes that are read by them alone.
+    """
     order, visited, stack = list[Node](), set[Node](), [(root, False) for root in roots]
     while stack:
         node, is_last_visit = stack.pop()
@@ -150,7 +155,10 @@ def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
 
 
 def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
-    """Map the nodes of the graph to new nodes for the piece of `node` and `fused`. The sources are stand-ins in memory."""
+    """Return a dict from nodes of the graph to new nodes for the piece of `node` and `fused`: these nodes, and their sources.
+
+    The new sources are stand-ins: data nodes without memory.
+    """
     clone_of, has_own_reads = dict[Node, Node](), _has_own_reads(node, fused)
     for n in (*fused, node):
         sources = list[Node | Scalar]()
@@ -165,9 +173,10 @@ def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
 
 
 def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
-    """Return the nodes of the pieces of a graph, in order: the node to compute, and the nodes fused with the node.
+    """Return the nodes of the pieces of a graph, in order: each a pair of the node to compute, and the nodes fused with it.
 
-    The list is empty to plan the graph as a whole: a large graph, or a graph with a node that is not standalone (`_is_standalone`).
+    `roots` are the requested nodes of the graph. The list is empty to plan the graph as a whole: a large graph, a graph that may be
+    attention, or a graph with a node that is not standalone (`_is_standalone`).
     """
     order, visited = list[tuple[Node, Sequence[Node]]](), set[Node]()
     stack: list[tuple[Node, Sequence[Node] | None]] = [(root, None) for root in reversed(roots)]
@@ -209,9 +218,9 @@ def make_unfused_plan(
 ) -> Plan | None:
     """Return a plan for `signature` that computes piece after piece, with the bits of a plan for the whole.
 
-    `find_plan` returns a plan for the signature of a piece without compiling, and the nanoseconds to save by a compiled kernel. `make_plan`
-    compiles missing plans. Return None to plan the graph as a whole: without pieces, if the missing kernels cost nearly as much, or if the
-    plan would be due at once.
+    `get_plan` calls this function if no source has a plan. `find_plan` returns a plan for the signature of a piece without compiling, and
+    the nanoseconds that a compiled kernel would save, or None. `make_plan` compiles missing plans. Return None to plan the graph as a
+    whole: without pieces, if the missing kernels cost nearly as much, or if the plan would be due at once.
     """
     nodes, steps, expensive = signature.nodes, list[PlanStep](), set[int]()
     pieces, keys, matches = _match_pieces(list_pieces(signature), find_plan)
@@ -259,13 +268,16 @@ Matches = dict[object, tuple[Plan, int] | None]
 def _match_pieces(
     pieces: list[Piece], find_plan: Callable[[GraphSignature], tuple[Plan, int] | None]
 ) -> tuple[list[Piece], list[object], Matches]:
-    """Return `pieces`, the key of each, and the result of `find_plan` for each key."""
+    """Return a triple: `pieces`, the list of their keys, and a dict from each key to the result of `find_plan`, called once for a key."""
     keys = [piece.make_key() for piece in pieces]
     return pieces, keys, {key: find_plan(piece.capture()) for key, piece in dict(zip(keys, pieces, strict=True)).items()}
 
 
 def _renumber(step: PlanStep, slots: Sequence[int], piece: Piece) -> PlanStep:
-    """Return `step`, a step of a plan for `piece`, as a step of a plan for the graph. `slots` has the slots."""
+    """Return `step`, a step of a plan for `piece`, as a step of the plan for the graph.
+
+    `slots` has the slot in the graph for each slot of the piece's plan. Offsets and scalars are renumbered as `piece` says.
+    """
     call = step.kernel_call
     if isinstance(call, SingleKernelCall):
         arguments, offsets = call.arguments, piece.offsets
@@ -352,9 +364,9 @@ def _has_contraction_sizes(node: Node) -> bool:
 
 
 def _has_fused_factors(node: Node, product: Node) -> bool:
-    """Return whether the sum `node` of `product` is a contraction either with stored factors and with fused ones, or with neither.
+    """Return whether fused factors leave the order of a sum of products as with stored factors: a contraction in both cases, or in neither.
 
-    The answer False may be wrong.
+    `node` is the sum of `product`. The answer False may be wrong.
     """
     if not _has_contraction_sizes(node):
         return True
@@ -374,9 +386,10 @@ def _has_fused_factors(node: Node, product: Node) -> bool:
 
 
 def _is_read_as_stored(source: Node, product: Node) -> bool:
-    """Return whether a kernel that sums `product` reads memory as if the factor `source` was stored: in the same order, or the factor.
+    """Return whether a kernel that sums `product` adds in the same order if the factor `source` is fused as if it was stored.
 
-    Kernels mostly read a factor made of scalars and positions alone from memory (`lowering/fuse.py`).
+    Either the kernel runs through the factor in the order of memory, or it reads the stored factor. Kernels mostly read a factor made of
+    scalars and positions alone from memory (`lowering/fuse.py`).
     """
     if _is_stored_alone(source) or has_memory_order(source):
         return True
@@ -400,7 +413,7 @@ def _has_unit_rows(source: Node) -> bool:
 
 
 def _has_full_operand(source: Node) -> bool:
-    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone.
+    """Return whether an operand in memory has an element of its own for each element of `source`, through elementwise operations alone.
 
     The data and the indices of a gather together may do so.
     """
@@ -431,8 +444,8 @@ def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:
     """Return the `id`s of the pending nodes whose bits may change if they are computed unfused.
 
     `nodes` come in topological order, and only the last nodes have readers outside. A node counts if it is, or depends on, a reduction that
-    may add in another order by itself. The same holds for the sum of a product with a second reader: such a product may be stored first,
-    and is then added in the order of memory.
+    may add in another order by itself. The sum of a product with a second reader counts, too, if memory has another order: the product may
+    be stored first.
     """
     reader_counts = Counter([id(s) for node in nodes for s in node.sources])
     reordered_ids: set[int] = set()
@@ -449,11 +462,11 @@ def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:
 
 
 def find_expensive_nodes(inlined: Iterable[Node], fusing: Fusing, candidates: Set[Node] | None = None) -> list[Node]:
-    """Return the nodes of `inlined` too expensive to repeat, in the same order: above `fusing.max_repeated_for_reads` additions per element
-    each, cheap operations not counted.
+    """Return the nodes of `inlined` too expensive to repeat, in the same order.
 
-    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of
-    `candidates`; these will be stored, so they add nothing to the cost of their readers.
+    A node is too expensive above `fusing.max_repeated_for_reads` additions per element, cheap operations not counted. `inlined` is in
+    topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of `candidates`; these will
+    be stored, so they add nothing to the cost of their readers.
     """
     expensive_nodes: list[Node] = []
     cost: dict[Node, int] = {}
