@@ -1,4 +1,5 @@
-"""Nodes: the immutable content of a storage, either data in memory or a pending recipe.
+"""Nodes: the immutable content of a storage, either data in memory or a pending recipe. A storage is the memory cell that a tensor and its
+views share. A layout maps indices to elements: a shape, strides and an offset; a layout key is an interned layout without its offset.
 
 A recipe computes a node from its sources: nodes, each read through a layout, and Python numbers (`Scalar`). Nodes computed alike share a
 `Recipe`; `sources` and `offsets` belong to each node. The content of a node of shape `s` is its elements in row-major order. The content
@@ -49,7 +50,7 @@ class Scalar:
 
 
 class SpecialOp:
-    """An operation that is neither elementwise nor a reduction. `kind` is also the name."""
+    """An operation that is neither elementwise nor a reduction, such as `DATA` or `STORE`. `kind` is also the name."""
 
     __slots__ = ("kind", "name")
 
@@ -167,7 +168,7 @@ if TYPE_CHECKING:
 
 
 class _TracedEntry:
-    """The tape entry of a node without derivatives that depends on an argument of a traced function."""
+    """The tape entry of a node without derivatives that depends on an argument of a traced function (`vmap`, `scan`)."""
 
     is_traced = True
 

@@ -1,4 +1,6 @@
-"""The memory pool: blocks from the system, kept for reuse as long as they are likely to be needed.
+"""The memory pool: blocks from the system, kept for reuse as long as they are likely to be needed. A block is memory for one buffer at a
+time, of a capacity rounded up from the bytes requested. An owner is the buffer that has the block; when the owner is deallocated, the block
+becomes free.
 
 A fresh large allocation costs more in page faults than most kernels cost in work. So freed blocks are kept by size and reused, and large
 blocks lie in huge pages where the system has them. A new size also reuses memory: a larger block, as long as this takes no more memory than
@@ -160,7 +162,9 @@ class Pool:
 
     @property
     def peak(self) -> int:
-        """The maximum number of bytes in use since `peak` was last set."""
+        """The maximum number of bytes in use since `peak` was last set. Setting it to a number of bytes begins a new maximum from that
+        number.
+        """
         self.max_in_use = max(self.max_in_use, self.collect_freed()[0] + self.small_block_bytes[PEAK])
         return self.max_in_use
 
@@ -253,21 +257,27 @@ class Pool:
         return in_use, pooled
 
     def release(self, nbytes: int) -> None:
-        """Return `nbytes` free bytes to the system, or somewhat more as blocks are whole, or as many as there are."""
+        """Return `nbytes` free bytes to the system, or somewhat more as blocks are whole, or as many as there are.
+
+        If the pool itself has fewer, the fast path returns its free blocks, too.
+        """
         operation, in_use, pooled = self._begin()
         self._totals = operation.number, in_use, pooled - self._release_free(nbytes)
         if nbytes > pooled:
             self.release_small_blocks()
 
     def limit_free_blocks(self, nbytes: int) -> None:
-        """Limit the free blocks to `nbytes` bytes together from now on."""
+        """Limit the free blocks to `nbytes` bytes together from now on, and release more than these."""
         self.max_free_bytes = nbytes
         excess = self.pooled - nbytes
         if excess > 0:
             self.release(excess)
 
     def decay_recent_need(self) -> bool:
-        """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later."""
+        """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later.
+
+        The background thread calls this method until it returns False.
+        """
         operation, in_use, pooled = self._begin()
         pooled -= self._decay(in_use, pooled)
         self._totals = operation.number, in_use, pooled
@@ -435,14 +445,16 @@ class Pool:
             self._limit_beside_small(sum(self.collect_freed()))
 
     def _is_small_near_allowed(self) -> bool:
-        """Return whether the blocks of the fast path have nearly used up their allowance."""
+        """Return whether the blocks of the fast path, in use and free, have nearly used up their allowance (`small_block_bytes`)."""
         small = self.small_block_bytes
         return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH_BYTES // 2
 
     def _limit_beside_small(self, held: int) -> int:
         """Return the limit in bytes on memory outside the fast path's own blocks, and set the allowance of the fast path.
 
-        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free.
+        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free. The allowance is the number of bytes
+        up to which the fast path may allocate blocks without asking (`small_block_bytes`). If the allowance was nearly used up, set
+        `is_under_pressure`.
         """
         small, limit = self.small_block_bytes, self.limit_bytes
         if limit != UNLIMITED_BYTES and small[POOLED] and held + small[IN_USE] + small[POOLED] > limit:

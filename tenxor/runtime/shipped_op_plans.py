@@ -51,10 +51,10 @@ _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an ope
 class ShippedKernel(NamedTuple):
     """The entry of a kernel in the package. `facts` serialises the facts about the kernel (`find_kernel`).
 
-    The kernel takes sizes: extents, steps and constants. `sizes` has the meaning of each: one of the negative constants above, or an index
-    into the strides of the innermost axis, or a constant plus an index or a number. `REDUCED_STEP` stands for the strides along the reduced
-    elements, `ROW_STEP` for those of the second axis, and `INDEXED_STEP` and `INDEXED_EXTENT` for an indexed axis. `work` is the work per
-    element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
+    The kernel takes sizes: extents, steps and constants. `sizes` has the meaning of each. A meaning is one of the negative constants above,
+    an index into the strides of the innermost axis, or a constant plus an index. `REDUCED_STEP` stands for the strides along the reduced
+    elements, and `ROW_STEP` for the strides from row to row. `INDEXED_STEP` and `INDEXED_EXTENT` stand for the strides and extents of
+    indexed axes. `work` is the work per element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
     """
 
     facts: tuple[Any, ...]
@@ -136,7 +136,7 @@ def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewr
 
 
 def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
-    """Return the axes of the operation `node`, or of the sum `node` of `product`; None if no kernel is shipped for such axes.
+    """Return the axes of the operation `node`, or of the sum `node` of `product`; None for an operation that `merge_axes` does not support.
 
     Reduced elements are joined in the order in which the planner's kernels reduce.
     """

@@ -43,8 +43,8 @@ SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"],
 class Piece(NamedTuple):
     """The node `node` of a graph, with the nodes `fused` for the same kernel: the product under a sum, or elementwise operations.
 
-    The numbers in the graph follow the signature of the piece: the `slots` of nodes, the `offsets` as pairs of a number and an addend
-    (`KernelArguments`), and the `scalars`.
+    The plan of the piece numbers slots, offsets and scalars by the signature of the piece. For each, `slots`, `offsets` and `scalars` have
+    the number in the graph. An offset is a pair of a number and an addend (`KernelArguments`).
     """
 
     node: Node
@@ -100,10 +100,10 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
 
 
 def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
-    """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read a copy of the view of memory.
+    """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read copies.
 
-    `roots` are the requested nodes of the graph. Elementwise operations are replaced, and those sums of products that are matrix products
-    either way, adding the steps in order. A chain of views is a composition that no single layout expresses.
+    A chain of views is a composition that no single layout expresses; the copy is of the inner view. `roots` are the requested nodes of the
+    graph. Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
     """
     order, replacements = _list_pending(roots), dict[Node, Node]()
     chained = {node for node in order if isinstance(node.op, Op) and any([key and key.layout.base for key in node.recipe.layout_keys])}
@@ -175,8 +175,8 @@ def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
 def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
     """Return the nodes of the pieces of a graph, in order: each a pair of the node to compute, and the nodes fused with it.
 
-    `roots` are the requested nodes of the graph. The list is empty to plan the graph as a whole: a large graph, a graph that may be
-    attention, or a graph with a node that is not standalone (`_is_standalone`).
+    `roots` are the requested nodes of the graph. The list is empty to plan the graph as a whole: a large graph, possible attention, or a
+    graph with a node that is not standalone (`_is_standalone`).
     """
     order, visited = list[tuple[Node, Sequence[Node]]](), set[Node]()
     stack: list[tuple[Node, Sequence[Node] | None]] = [(root, None) for root in reversed(roots)]
@@ -220,7 +220,7 @@ def make_unfused_plan(
 
     `get_plan` calls this function if no source has a plan. `find_plan` returns a plan for the signature of a piece without compiling, and
     the nanoseconds that a compiled kernel would save, or None. `make_plan` compiles missing plans. Return None to plan the graph as a
-    whole: without pieces, if the missing kernels cost nearly as much, or if the plan would be due at once.
+    whole: without pieces, or if the missing kernels cost nearly as much. Also return None if the plan for the whole would be due at once.
     """
     nodes, steps, expensive = signature.nodes, list[PlanStep](), set[int]()
     pieces, keys, matches = _match_pieces(list_pieces(signature), find_plan)

@@ -58,8 +58,8 @@ def guards_hold(program: Iterable[int], inputs: Iterable[int]) -> bool:
 class GuardedEntry(Protocol):
     """An entry of a `GuardedCache`: a result for all sizes that satisfy its guards.
 
-    `evaluate` is a function of the sizes that returns the result, or None if a guard fails. `is_pinned` is true if a guard fixes an
-    input to a single value, so the result is valid for this value only.
+    `evaluate` is a function of the sizes that returns the result, or None if a guard fails. `is_pinned` is true if a guard fixes an input
+    to a single value, so the result is valid for this value only.
     """
 
     @property
