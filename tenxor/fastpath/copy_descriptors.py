@@ -257,6 +257,7 @@ def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def method(x: Tensor, *args: Any, **keywords: Any) -> Any:
+        """Call the fallback `index_add_`, record the rows if the axis is 0, and return the result."""
         result = fallback(x, *args, **keywords)
         if type(x) is Tensor and len(args) == 3 and type(args[0]) is int and args[0] == 0 and type(args[1]) is Tensor:
             record_row_selection(x, args[1])

@@ -72,7 +72,10 @@ plans_in_use: set[Plan] = set()  # the plans whose kernels the records use
 
 
 def drop_graph_records() -> None:
-    """Drop the launch records of graphs and updates, and the kernels held only by them. Wait for another thread that is computing."""
+    """Drop the launch records of graphs and updates, and the kernels held only by them. Wait for another thread that is computing.
+
+    The registry of caches calls this function, and `_store_record` if the tables are full.
+    """
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
         for cache in (plans_in_use, graph_records, update_records, request_counts):
             cache.clear()
@@ -190,7 +193,7 @@ class _RunCounter:
         return limit
 
     def __call__(self) -> int:
-        """Return the number of runs since the last call."""
+        """Return the number of runs of the record since the last call."""
         limit, self.last_limit = self.last_limit, self.read_limit()
         return limit - self.last_limit
 

@@ -395,12 +395,14 @@ class FastPath:
         keep, keep_data = (self._make_function(name, CallingConvention.POSITIONAL) for name in ("python_find_spec", "python_data_recipe"))
 
         def keep_all() -> None:
+            """Store every spec with strides in the table of the generated code."""
             for layout_key in list(_layout_keys.values()):
                 for tensor_spec in list(layout_key.specs.values()):
                     if tensor_spec.strides is not None:
                         keep(tensor_spec.dtype, tensor_spec.shape, tensor_spec.strides, tensor_spec)
 
         def renew() -> None:
+            """Empty the table, and store every spec with strides again."""
             forget()
             keep_all()
 
@@ -442,7 +444,7 @@ class FastPath:
         return ctypes.addressof(definition)
 
     def _make_function(self, name: str, kind: CallingConvention) -> Any:
-        """Return a built-in function that calls the generated function `name` of the calling convention `kind`."""
+        """Return a built-in Python function that calls the generated function `name` of the calling convention `kind`."""
         return _new_function(self._define_method(name, name, kind.value), None, None)
 
     def _make_method(self, method: Method) -> Any:
@@ -483,9 +485,9 @@ class FastPath:
         call_atomically((*self.slot_switch.get_install_steps(), *self.vectorcall_switch.get_install_steps(patchable_functions)))
 
     def remove(self) -> None:
-        """Restore the fallback in one step. Memory blocks in use stay valid.
+        """Restore the fallback in one step: every method runs in Python. Memory blocks in use stay valid.
 
-        The caller must exclude user code (`exclude_user_code`).
+        The context `disabled` calls this method, and the build if a test fails. The caller must exclude user code (`exclude_user_code`).
         """
         installed_names = [name for name in self.methods if name in vars(Tensor)]
         call_atomically(

@@ -113,6 +113,8 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 def drop_records() -> None:
     """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records. Wait for another thread
     that is computing.
+
+    The registry of caches calls this function, and `_keep_kernel` if the list is full.
     """
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
         while recipes_with_records:
@@ -198,7 +200,7 @@ def get_node_work_limit(product: Recipe | None) -> int:
 
 
 def get_update_work_limit() -> int:
-    """Return the work, in additions, at and above which an update in place is not run by a launch record."""
+    """Return the work, in additions, from which on an update in place is not run by a launch record, but by a plan in Python."""
     sharing = compiler().target.thread_limits
     return sharing.max_unshared_contraction if num_threads() == 1 else sharing.min_shared_work
 

@@ -81,6 +81,7 @@ def compile_code(object_table: ObjectTable, llvm_compiler: Compiler | None = Non
     code_compiler = llvm_compiler or compiler()
 
     def emit_text() -> str:
+        """Return the LLVM IR of the fast path as text."""
         from ..codegen.llvm.builder import Module
         from .emit.method_entries import emit_module
 

@@ -74,6 +74,7 @@ def wrap_recording(
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
+        """Call the fallback, and record the result if the call is new, as `wrap_recording` says."""
         x, *arguments = (*args, *keywords.values())
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         templates = () if key is None else x.spec.call_templates.get(name, ())
@@ -169,6 +170,7 @@ def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., An
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
+        """Call the fallback, and record the direct call that it announces, as `wrap_announcing` says."""
         x, *arguments = (*args, *keywords.values())
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         if key is None or key in x.spec.call_templates.get(name, ()) or is_transient(x.spec) or _has_out_argument(fallback, args, keywords):
@@ -262,12 +264,19 @@ def _get_tape_mask(key: tuple[Any, ...]) -> int:
 
 
 def _is_on_tape(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor on the autograd tape. No node is created for a known scalar."""
+    """Return whether the argument `x` is a tensor on the autograd tape, so that derivatives follow it.
+
+    The test makes no node for a known scalar, a 0-d tensor of a Python number.
+    """
     return type(x) is Tensor and x._is_on_tape()
 
 
 def build_creation_key(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return the cache key of the call `name(*args, **keywords)`; None if an argument is a tensor, or if no key can hold it."""
+    """Return the cache key of a call that makes a tensor, such as `zeros(3)`: the name, the keys of the arguments, and the keywords' names.
+
+    `name` names the function, called as `name(*args, **keywords)`. Return None if an argument is a tensor, or if no key can hold it. The
+    creation functions call this function (`tensor/creation_cache.py`).
+    """
     arguments = (*args, *keywords.values())
     keys = None if any([isinstance(x, Tensor) for x in arguments]) else build_keys(arguments)
     return keys if keys is None else (name, *keys, tuple(keywords)) if keywords else (name, *keys)
@@ -276,9 +285,9 @@ def build_creation_key(name: str, args: Sequence[Any], keywords: Mapping[str, An
 def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Return whether the call `name(*args, **keywords)`, without tensor arguments, is worth recording.
 
-    Each call may bring new floats. So a call with floats is recorded from the second call of its signature on, and this function notes the
-    first. A call without floats, or without a signature, is always recorded. If the signature can have no size-generic template, only a
-    repetition with the very same numbers is recorded.
+    The creation functions ask before they run a call without a record. Each call may bring new floats. So a call with floats is recorded
+    from the second call of its signature on, and this function notes the first. A call without floats, or without a signature, is always
+    recorded. If the signature can have no size-generic template, only a repetition with the very same numbers is recorded.
     """
     arguments = (*args, *keywords.values())
     split_call = SplitCall.of(name, arguments, tuple(keywords)) if float in map(type, arguments) else None
@@ -312,7 +321,10 @@ def build_keys(arguments: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def _is_small_shared(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor in externally shared memory, and small enough to record the call with a copy of it."""
+    """Return whether `x`, an argument of a recorded call, is a small tensor in externally shared memory, which other libraries may write.
+
+    The call is then recorded with a copy of the tensor (`_unshare_arguments`).
+    """
     return (
         type(x) is Tensor
         and type(x.storage) is not ScalarStorage
@@ -428,6 +440,7 @@ def wrap_operation(op: Op, fallback: Callable[..., Any], comes_last: bool = Fals
     """
 
     def method(*args: Any) -> Any:
+        """Apply the operation to the operands `args`, the tensor first, and trace a template if due."""
         return _apply_and_trace(op, args[::-1] if comes_last else args, fallback, args)
 
     return method
@@ -440,6 +453,7 @@ def wrap_any_operation(fallback: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def method(x: Any, op: Op, *operands: Any) -> Any:
+        """Apply `op` to `x` and the further operands, and trace a template if due."""
         return _apply_and_trace(op, (x, *operands), fallback, (x, op, *operands))
 
     return method
@@ -494,6 +508,7 @@ def wrap_in_place(op: Op, fallback: Callable[[Any, Any], Any], generated_method:
     """
 
     def method(x: Any, y: Any) -> Any:
+        """Write the result of the operation on `x` and `y` over `x`, and return the result of the operator, as `wrap_in_place` says."""
         if is_numpy_value(y):
             return generated_method(x, Tensor._from_array(y))
         if is_part_of_storage(x, update_recipes.MAX_UPDATE_BYTES):

@@ -178,6 +178,7 @@ class SplitCall(NamedTuple):
         """
 
         def is_right(rule: SizedTemplate) -> bool:
+            """Return whether `rule`, a new size-generic template, gives `template` for the dims of this call."""
             instance = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             return instance is not None and is_same_template(instance, template)
 
@@ -196,6 +197,7 @@ class SplitCall(NamedTuple):
         """
 
         def trace_sized_record() -> SizedRecord | None:
+            """Return the size-generic record traced with symbolic sizes, or None."""
             signature, traced = get_signature(), SymbolicSizes(self.dims)
             nodes = graph_signature.make_placeholders(signature, traced)
             symbolic_record = trace(signature, graph_signature.capture_in_python([nodes[k] for k in signature.root_slots]))
@@ -310,6 +312,7 @@ def _trace_records(
     products = {k: p for k, p in sum_operands.items() if steps[p][0].op is MULTIPLY}
 
     def build_standalone(k: int, recipes: Sequence[Recipe], data_recipes: Sequence[Recipe]) -> StandaloneNode:
+        """Return the description of step `k` as a node by itself, from the recipes of the steps and of the arguments."""
         p = products.get(k)
         sources = steps[k if p is None else p][1]
         operand_recipes = [None if isinstance(s, Scalar) else data_recipes[s] if s >= 0 else recipes[-1 - s].data_recipe for s in sources]
@@ -394,8 +397,9 @@ _COMPARED_SLOTS: dict[type, tuple[str, ...]] = {
 
 
 def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
-    """Return whether the slot `name` of two templates of one variant has the same meaning for both, given its contents `value` and
-    `expected`.
+    """Return whether the slot `name` of two templates of one variant has the same meaning for both.
+
+    `value` and `expected` are the contents of the slot. Recipes, steps and element templates may be equal without being one object.
     """
     if value is None or expected is None:
         return value is expected

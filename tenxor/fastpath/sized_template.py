@@ -66,8 +66,9 @@ class SizeProgram:
         self.is_pinned = trace.is_pinned
 
     def evaluate(self, *numbers: int) -> tuple[int, ...] | None:
-        """Return the results for the sizes `numbers`, evaluated by the generated code; None if a guard fails or a value
-        overflows 64 bits.
+        """Return the results for the sizes `numbers`, the inputs of the trace in order, evaluated by the generated code.
+
+        Return None if a guard fails or a value overflows 64 bits.
         """
         return get_size_generic_functions().run_bytecode(self.bytecode, numbers)
 

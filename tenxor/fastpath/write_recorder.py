@@ -60,6 +60,7 @@ def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], 
     """
 
     def method(x: Tensor, *args: Any, **keywords: Any) -> Any:
+        """Fill `x` with a Python number by the recorded write, or call the fallback `fill_`; return `x`."""
         if type(x) is Tensor and len(args) == 1 and type(args[0]) in (float, int, bool) and not keywords:
             with suppress(TenxorError):
                 write(x, ..., args[0])

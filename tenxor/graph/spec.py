@@ -111,7 +111,7 @@ class StepsTemplate(ResultTemplate):
 
     @property
     def steps(self) -> tuple[TemplateStep, ...]:
-        """The steps, each a recipe with an entry of `step_operands`."""
+        """The steps, each a tuple of the recipe and the three items of `step_operands`."""
         return tuple([(recipe, *read) for recipe, read in zip(self.step_recipes, self.step_operands, strict=True)])
 
 
@@ -307,7 +307,9 @@ class Spec:
 
     @property
     def templates(self) -> TemplateTable:
-        """The result templates by operation, and then by the second operand. Templates of the inline cache are moved here first."""
+        """The result templates by operation, and then by the second operand (see `Spec`). Templates of the inline cache are moved here
+        first.
+        """
         try:
             cached, table = self.inline_cache_0, self._templates
         except AttributeError:

@@ -249,7 +249,7 @@ class Pool:
         return True
 
     def collect_freed(self) -> tuple[int, int]:
-        """Take back freed blocks, and return the bytes in use and the free bytes."""
+        """Take back the blocks of deallocated owners, which become free, and return the bytes in use and the free bytes."""
         counted_by, in_use, pooled = self._totals
         if counted_by != self._latest_operation or self.freed_refs:
             operation, in_use, pooled = self._begin()
@@ -267,7 +267,7 @@ class Pool:
             self.release_small_blocks()
 
     def limit_free_blocks(self, nbytes: int) -> None:
-        """Limit the free blocks to `nbytes` bytes together from now on, and release more than these."""
+        """Limit the free blocks to `nbytes` bytes together from now on, and release the excess. Workers of Dask call this method."""
         self.max_free_bytes = nbytes
         excess = self.pooled - nbytes
         if excess > 0:
@@ -351,7 +351,7 @@ class Pool:
             self.has_decay_thread = False
 
     def get_wake_queue(self) -> SimpleQueue[ref[Any]]:
-        """Return the queue `wake_queue`, made at the first request.
+        """Return the queue `wake_queue`, by which the deallocation of large blocks wakes the background thread; made at the first request.
 
         Most processes never need a queue, and the import takes as long as a package of ours.
         """
@@ -469,7 +469,11 @@ class Pool:
         return limit
 
     def record_foreign(self, nbytes: int) -> None:
-        """Record `nbytes` further bytes of foreign memory kept alive by tensors. They count until the next `reset_pressure`."""
+        """Record `nbytes` further bytes of foreign memory kept alive by tensors (`wrap_foreign_memory`). They count until the next
+        `reset_pressure`.
+
+        If these bytes and the blocks in use exceed `pressure_bytes`, set `is_under_pressure`.
+        """
         self.foreign_bytes += nbytes
         self.is_under_pressure = self.is_under_pressure or self.collect_freed()[0] + self.foreign_bytes > self.pressure_bytes
 

@@ -68,7 +68,7 @@ class BlockwiseCall:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The offset tables of the kernels."""
+        """The offset tables of the kernels of all bodies: an axis without a constant step is read through such a table."""
         steps = [step for body in self.bodies for step in body.plan.steps]
         return [t for step in steps if step.kernel_call is not None for t in step.kernel_call.tables]
 

@@ -21,8 +21,7 @@ _publish_lock = make_reentrant_lock()
 
 @contextmanager
 def recording_call() -> Iterator[None]:
-    """Return a context in which a call is recorded. The recorder (`fastpath/recorder.py`) opens it around the call. Contexts may be nested.
-    """
+    """Return a context in which a call is recorded. The recorder (`fastpath/recorder.py`) opens it for a call. Contexts may be nested."""
     context = object()
     try:
         _open_contexts.append(context)

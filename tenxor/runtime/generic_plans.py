@@ -69,7 +69,7 @@ class GenericPlan:
 
 
 def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in memory; None on a miss."""
+    """Return the plan for `signature` from a generic plan in memory; None on a miss. Neither the package nor the disk is searched."""
     structure_and_dims = split_structure(signature) if _caches else None
     cache = None if structure_and_dims is None else _caches.get(structure_and_dims[0])
     if structure_and_dims is None or cache is None or cache.target is not backend().target:
@@ -106,7 +106,7 @@ Match = tuple[GenericPlan, StepDims]  # a generic plan whose guards hold for a g
 
 
 def _instantiate(match: Match | None) -> Plan | None:
-    """Return the concrete plan of `match`; None for None."""
+    """Return the concrete plan of `match`, a generic plan with the dims of its steps; None for None."""
     return None if match is None else match[0].instantiate(match[1])
 
 
@@ -120,8 +120,7 @@ def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False)
 
 
 def _find_match(signature: GraphSignature) -> Match | None:
-    """Return the generic plan for `signature` in memory, in the package or on disk, and its `StepDims`; None on a miss. Nothing is traced.
-    """
+    """Return the generic plan for `signature` in memory, in the package or on disk, and its `StepDims`; None on a miss. Trace nothing."""
     structure_and_dims = split_structure(signature)
     if structure_and_dims is None:
         return None
@@ -368,7 +367,10 @@ def get_step_dims(step: PlanStep) -> tuple[Any, ...]:
 
 
 def _strip_dims(step: PlanStep) -> PlanStep:
-    """Return a copy of `step` with the shape `()`, 0 bytes, and kernel arguments without operands, sizes and work (`_NO_DIMS`)."""
+    """Return a copy of `step`, a step of a concrete plan, for a plan without dims.
+
+    The copy has the shape `()`, 0 bytes, and kernel arguments without operands, sizes and work (`_NO_DIMS`).
+    """
     call = step.kernel_call
     if isinstance(call, SingleKernelCall):
         call = SingleKernelCall(call.compiled, _fill_in_dims(call.arguments, _NO_DIMS))

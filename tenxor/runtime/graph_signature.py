@@ -184,7 +184,7 @@ def capture_by_traversal(roots: Sequence[Node]) -> GraphSignature:
 
 
 def iter_scalars(nodes: Iterable[Node]) -> Iterator[Scalar]:
-    """Yield the scalars read by pending `nodes`, in the order of `GraphSignature.scalars`."""
+    """Yield the scalars read by the pending nodes among `nodes`, with repetitions, in the order of `GraphSignature.scalars`."""
     for node in nodes:
         if node.buffer is None:
             for source in node.sources:

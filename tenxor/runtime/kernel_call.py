@@ -60,7 +60,7 @@ class SingleKernelCall:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The offset tables of gathered axes."""
+        """The offset tables of gathered axes: axes that have a table of offsets in place of a constant step."""
         return self.arguments.tables
 
     @property
@@ -107,7 +107,9 @@ class SingleKernelCall:
 
 
 def _encode_fact(fact: Any) -> object:
-    """Return `fact` in serialisable form: the name of a dtype, a tuple with its items in this form, or `fact` itself."""
+    """Return `fact`, a field of `KernelFacts`, in serialisable form: the name of a dtype, a tuple with its items in this form, or `fact`
+    itself.
+    """
     if isinstance(fact, DType):
         return fact.name
     return tuple(map(_encode_fact, fact)) if isinstance(fact, tuple) else fact

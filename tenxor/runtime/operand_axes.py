@@ -80,12 +80,14 @@ class OperandAxes(NamedTuple):
 
     @property
     def inner_count(self) -> int:
-        """The number of axes of results inside a kernel. The kernel runs on each index of the other axes."""
+        """The number of axes of results inside a kernel: 2 for a matrix product, and otherwise 1. The kernel runs on each index of the
+        other axes.
+        """
         return 2 if self.is_matrix_product else 1
 
     @property
     def is_scan(self) -> bool:
-        """True for a running reduction."""
+        """True for a running reduction, which has a result for each element."""
         return bool(self.reduced and self.reduced[1])
 
     def list_kinds(self, recipe: Recipe, product: Recipe | None = None) -> list[tuple[str, ...]]:

@@ -132,7 +132,7 @@ def record_pending(node: Node) -> None:
 
 
 def forget_pending_refs() -> None:
-    """Clear `pending_refs`: memory pressure then computes no node that is pending now."""
+    """Clear `pending_refs`: memory pressure then computes no node that is pending now. The builder of the package calls this function."""
     pending_refs.clear()
 
 
@@ -156,7 +156,8 @@ def _is_small(node: Node) -> bool:
 def free_pending_memory() -> None:
     """Compute the small pending results that hold, through their operands, the last references to memory.
 
-    Errors of the computation are suppressed: a later request for the value raises them again.
+    Operations call this function when the pool is under pressure (`Pool.is_under_pressure`). Errors of the computation are suppressed: a
+    later request for the value raises them again.
     """
     pool.reset_pressure()
     with compute_lock:
@@ -211,7 +212,7 @@ def _try_realize(nodes: list[Node]) -> None:
 
 
 def _is_cheap(nodes: list[Node]) -> bool:
-    """Return whether computing the pending nodes `nodes` is no more work than a copy: the operations are few and elementwise.
+    """Return whether computing the pending nodes `nodes` is no more work than a copy: their graph has few operations, all elementwise.
 
     Return True for an empty list.
     """
@@ -255,8 +256,7 @@ class _ReaderGraph:
 
 
 def _collect_pending() -> list[Node]:
-    """Return the pending graph of the nodes in `pending_refs`, in topological order. The nodes in memory that the graph reads come first.
-    """
+    """Return the pending graph of the nodes in `pending_refs`, in topological order, after the nodes in memory that the graph reads."""
     from ..lowering.fuse import collect_pending
 
     order = collect_pending([node for reference in pending_refs if (node := reference()) is not None])

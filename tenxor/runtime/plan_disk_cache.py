@@ -89,7 +89,10 @@ def _read_exact(signature: GraphSignature) -> Plan | None:
 
 
 def _read_value(text: str | None) -> Any | None:
-    """Return the value written by `_write_value` under `text`; None if `text` is None or nothing is stored."""
+    """Return the value that `_write_value` of this or an earlier process stored under the key `text`.
+
+    Return None if `text` is None or nothing is stored.
+    """
     content = None if text is None else backend().read_stored(text)
     return None if content is None else marshal.loads(content[len(PLAN_FILE_MAGIC) :])
 

@@ -87,7 +87,7 @@ class BufferSlot:
         self.buffer = buffer
 
     def set_buffer(self, buffer: Buffer) -> None:
-        """Set `buffer`, the memory of the computed result."""
+        """Set `buffer`, the memory of the computed result. A plan step calls this method, as for a node."""
         self.buffer = buffer
 
 
@@ -113,7 +113,7 @@ class InPlaceLaunch:
 
     @property
     def mark_done(self) -> Callable[[], object]:
-        """A C function to set `out` as the buffer of the slot."""
+        """A C function to set `out` as the buffer of the slot. The back end calls it as soon as the kernel has run."""
         return partial(setattr, self.slot, "buffer", self.out)
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
@@ -230,7 +230,7 @@ class Plan:
         return sum(t.offsets.nbytes for step in self.steps if step.kernel_call is not None for t in step.kernel_call.tables)
 
     def with_steps(self, steps: list[PlanStep]) -> Plan:
-        """Return a plan with `steps` in place of the present steps. `steps` must fill the same slots as the present steps."""
+        """Return a plan with `steps`, which must fill the same slots, in place of the present steps. Everything else is shared."""
         return Plan(
             self.target,
             steps,

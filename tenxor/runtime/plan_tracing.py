@@ -85,7 +85,9 @@ class SymbolicSizes:
         return tuple([self.symbolize_dim(n) if n in self.input_sizes else n for n in values])
 
     def symbolize_recipe(self, recipe: Recipe) -> Recipe:
-        """Return `recipe` with symbolic sizes in place of dims. Each recipe has a single result, a new object that is not interned."""
+        """Return `recipe` with symbolic sizes in place of dims: a new `Recipe`, not interned, but always the same object for the same
+        `recipe`.
+        """
         new_recipe = self.symbolic_recipes.get(recipe)
         if new_recipe is None:
             shape = tuple(map(self.symbolize_dim, recipe.shape))

@@ -187,7 +187,10 @@ def _cached_plan(key: object) -> Plan | None:
 
 
 def complete_unfinished(nodes: Iterable[Node]) -> None:
-    """Finish the interrupted computations among `nodes`: the nodes with the operation UNFINISHED."""
+    """Finish the interrupted computations among `nodes`: the nodes with the operation UNFINISHED.
+
+    An in-place launch that was interrupted leaves such a node, since it cannot start again (`plan_execution.InPlaceLaunch`).
+    """
     for node in nodes:
         if node.op is UNFINISHED:
             from .plan_execution import finish_node
@@ -197,7 +200,7 @@ def complete_unfinished(nodes: Iterable[Node]) -> None:
 
 
 def evict_plans() -> None:
-    """Evict the plans, and clear the caches of launches. Kernels without a recent request are then unloaded."""
+    """Evict all plans, and clear the caches of launches, such as launch records. Kernels without a recent request are then unloaded."""
     compiled_kernels.clear_dependents()
 
 

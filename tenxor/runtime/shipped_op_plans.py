@@ -95,7 +95,7 @@ def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False
 
 
 def _build_empty_plan(node: Node) -> Plan:
-    """Return the plan for `node`, memory with undefined content."""
+    """Return the plan for `node`, memory with undefined content (`EMPTY`): a single step, which allocates the memory and runs no kernel."""
     step = PlanStep(0, node.shape, node.dtype, node.recipe.nbytes, EMPTY, 0)
     return Plan(backend().target, [step], [], [], [], [], [], 0)
 
@@ -212,7 +212,10 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
 
 
 def _order_operands(reader: Node) -> list[int]:
-    """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel."""
+    """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel.
+
+    A gather has its indices first. The overwritten source of a store is no operand.
+    """
     positions = list(range(is_store(reader.op), len(reader.sources)))
     return [*positions[1:], 0] if type(reader.op) is Gather else positions  # a gather reads its indices first
 

@@ -1,4 +1,5 @@
-"""The order of the steps of a plan, chosen to keep peak memory small. A step reads slots, the numbered places of buffers, and fills slots.
+"""The order of the steps of a plan, chosen to keep peak memory small. A step reads slots, the numbered places of buffers, and fills slots
+with results. A plan has the compiled kernels of a graph; most steps run one of them.
 """
 
 from __future__ import annotations

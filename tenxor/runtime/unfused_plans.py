@@ -60,7 +60,7 @@ class Piece(NamedTuple):
         return self.capture().key
 
     def capture(self) -> GraphSignature:
-        """Return the signature of the piece, with stand-ins in memory for the sources."""
+        """Return the signature of the piece, with stand-ins for the sources: nodes that count as in memory, but have none."""
         return capture_in_python([_clone_piece(self.node, self.fused)[self.node]])
 
 
@@ -299,7 +299,7 @@ def _renumber(step: PlanStep, slots: Sequence[int], piece: Piece) -> PlanStep:
 
 
 def _reorders_sum(node: Node) -> bool:
-    """Return whether a later sum of the product `node` would add in another order from memory than by the factors."""
+    """Return whether a later sum of the product `node` would add in another order from the stored product than from the factors."""
     sizes = {source.size for source in node.sources if type(source) is Node}
     return node.op is MULTIPLY and not (node.recipe.keeps_order and sizes <= {1, node.size})
 

@@ -445,8 +445,7 @@ class SizeTrace:
 
 
 def _encode_sum(terms: Terms) -> list[int]:
-    """Return the bytecode of the sum `terms`: the number of products, and for each product the factor, the number of atoms, and the atoms.
-    """
+    """Return the bytecode of the sum `terms`: the number of products, and for each product the factor, the number of atoms, the atoms."""
     return [len(terms), *[word for monomial, factor in terms for word in (factor, len(monomial), *monomial)]]
 
 
