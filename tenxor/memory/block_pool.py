@@ -1,5 +1,5 @@
-"""The memory pool: blocks from the system, kept for reuse as long as they are likely to be needed. A block is memory for one buffer at a
-time, of a capacity rounded up from the bytes requested. An owner is the buffer that has the block; when the owner is deallocated, the block
+"""The memory pool: blocks from the system, kept for reuse as long as they are likely to be needed. A block is memory for a single buffer at
+a time, of a capacity rounded up from the bytes requested. An owner is the buffer with the block; when the owner is deallocated, the block
 becomes free.
 
 A fresh large allocation costs more in page faults than most kernels cost in work. So freed blocks are kept by size and reused, and large
@@ -249,7 +249,7 @@ class Pool:
         return True
 
     def collect_freed(self) -> tuple[int, int]:
-        """Take back the blocks of deallocated owners, which become free, and return the bytes in use and the free bytes."""
+        """Take back the blocks of deallocated owners, and return the bytes in use and the free bytes."""
         counted_by, in_use, pooled = self._totals
         if counted_by != self._latest_operation or self.freed_refs:
             operation, in_use, pooled = self._begin()
@@ -276,7 +276,7 @@ class Pool:
     def decay_recent_need(self) -> bool:
         """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later.
 
-        The background thread calls this method until it returns False.
+        The background thread calls this method until the answer is False.
         """
         operation, in_use, pooled = self._begin()
         pooled -= self._decay(in_use, pooled)
@@ -351,7 +351,8 @@ class Pool:
             self.has_decay_thread = False
 
     def get_wake_queue(self) -> SimpleQueue[ref[Any]]:
-        """Return the queue `wake_queue`, by which the deallocation of large blocks wakes the background thread; made at the first request.
+        """Return the queue `wake_queue`, made at the first request: the deallocation of a large block wakes the background thread by the
+        queue.
 
         Most processes never need a queue, and the import takes as long as a package of ours.
         """
@@ -452,8 +453,8 @@ class Pool:
     def _limit_beside_small(self, held: int) -> int:
         """Return the limit in bytes on memory outside the fast path's own blocks, and set the allowance of the fast path.
 
-        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free. The allowance is the number of bytes
-        up to which the fast path may allocate blocks without asking (`small_block_bytes`). If the allowance was nearly used up, set
+        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free. The allowance is the limit in bytes on
+        the blocks that the fast path allocates without asking (`small_block_bytes`). If the allowance was nearly used up, set
         `is_under_pressure`.
         """
         small, limit = self.small_block_bytes, self.limit_bytes

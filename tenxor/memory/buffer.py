@@ -96,7 +96,7 @@ class Buffer:
 class MetaBuffer:
     """A substitute for a buffer without memory, for abstract nodes (in PyTorch: the meta device).
 
-    Such nodes have a shape and a dtype, but no elements: they are placeholders in tracing and planning.
+    Abstract nodes have a shape and a dtype, but no elements: they are placeholders in tracing and planning.
     """
 
     externally_shared, nbytes, is_read_only = 0, 0, False

@@ -1,6 +1,6 @@
 """Run nodes that are computed block by block (`rewrite.blockwise_op.BlockwiseOp`), so intermediate results exist for a single block. A plan
-has kernels that read and fill numbered slots, the holders of its buffers. Blocks of equal structure share a plan, the body. The body runs
-once per block, on the offsets of the block. The whole node is one step of the plan for the graph, the enclosing or outer plan.
+has kernels to read and fill numbered slots, the holders of buffers. Blocks of equal structure share a plan, the body. The body runs once
+per block, on the offsets of the block. The whole node is a single step of the plan for the graph, the enclosing or outer plan.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Body(NamedTuple):
 
 
 def _make_body(plan: Plan, slots: list[int | None], scalars: list[int]) -> _Body:
-    """Return the body for a node computed block by block, where `plan` computes a block. `slots` and `scalars` are those of `_Body`."""
+    """Return the body for a node computed block by block, where `plan` computes a block. For `slots` and `scalars` see `_Body`."""
     return _Body(plan, slots, scalars, frozenset([j for j, outer in enumerate(slots) if outer is not None]))
 
 
@@ -68,7 +68,7 @@ class BlockwiseCall:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The offset tables of the kernels of all bodies: an axis without a constant step is read through such a table."""
+        """The offset tables of the kernels in every body. An axis without a constant step is read through an offset table."""
         steps = [step for body in self.bodies for step in body.plan.steps]
         return [t for step in steps if step.kernel_call is not None for t in step.kernel_call.tables]
 

@@ -1,6 +1,6 @@
-"""The decision when a plan for a whole graph takes the place of an unfused plan (`unfused_plans.py`). An unfused plan computes one
-operation after another by prebuilt kernels, and stores each result. A plan for the whole fuses operations, but must be made and compiled
-first. The decision compares the time lost by unfused runs so far with the time to make the plan.
+"""The decision when a plan for a whole graph takes the place of an unfused plan (`unfused_plans.py`). An unfused plan computes operation
+after operation by prebuilt kernels, and stores each result. A plan for the whole fuses operations, but must be made and compiled first. The
+decision compares the time lost by unfused runs so far with the time to make the plan.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Deferral(NamedTuple):
     def charge_run(self) -> bool:
         """Charge a run by Python, and the runs of generated code so far. Return whether the plan for the whole is due.
 
-        It is due when all unfused runs have cost as much additional time as the plan costs. `get_plan` calls this method before each run.
+        The plan is due when unfused runs together have cost as much additional time as the plan costs. `get_plan` calls this method before
+        each run.
         """
         self.spent_ns[0] += (1 + sum([count_runs() for count_runs in self.run_counters])) * self.gain_ns
         return self.spent_ns[0] >= self.cost_ns
@@ -53,7 +54,7 @@ class Deferral(NamedTuple):
 
 
 def estimate_gain(node: Node) -> int:
-    """Return the nanoseconds by which each run of a fused plan is faster because it does not compute and store `node` by itself.
+    """Return the nanoseconds saved in each run of a fused plan by not computing and storing `node` alone.
 
     `node` is a temporary result of an unfused plan. The time consists of the launch of an operation, and of the traffic to memory.
     """

@@ -106,7 +106,7 @@ Match = tuple[GenericPlan, StepDims]  # a generic plan whose guards hold for a g
 
 
 def _instantiate(match: Match | None) -> Plan | None:
-    """Return the concrete plan of `match`, a generic plan with the dims of its steps; None for None."""
+    """Return the concrete plan of `match`, a generic plan with the dims of each step; None for None."""
     return None if match is None else match[0].instantiate(match[1])
 
 

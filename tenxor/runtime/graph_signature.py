@@ -1,6 +1,6 @@
 """Signatures of pending graphs: the key under which the plan of a graph is cached, and the arguments of the plan. A pending node is a
-recipe (an operation with shape, dtypes and layouts) on sources, nodes or scalars. The graph of some requested nodes, the roots, has all
-pending nodes below the roots. A plan has the compiled kernels for a graph.
+recipe (an operation with shape, dtypes and layouts) on sources, nodes or scalars. The graph of the requested nodes, the roots, has the
+pending nodes at and below the roots. A plan has the compiled kernels for a graph.
 
 Two graphs have equal keys if the same plan computes both. Memory, scalars, and the offsets of views into memory are run-time
 arguments: the second row of a matrix is read like the first.

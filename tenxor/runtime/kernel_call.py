@@ -1,6 +1,6 @@
-"""Kernel calls: compiled kernels with their arguments, ready to be launched on the buffers and scalars of a pending graph. The arguments
-name buffers, scalars and offsets by numbers, so a call serves all graphs of a signature. A slot is the number of a buffer in a plan
-(`plan_execution.py`). Sizes are numbers for one set of shapes.
+"""Kernel calls: compiled kernels with arguments, ready to be launched on the buffers and scalars of a pending graph. The arguments name
+buffers, scalars and offsets by numbers, so a call serves each graph of a signature. A slot is the number of a buffer in a plan
+(`plan_execution.py`). Sizes are numbers for a single set of shapes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SingleKernelCall:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The offset tables of gathered axes: axes that have a table of offsets in place of a constant step."""
+        """The offset tables of gathered axes: axes with a table of offsets in place of a constant step."""
         return self.arguments.tables
 
     @property

@@ -87,7 +87,7 @@ class OperandAxes(NamedTuple):
 
     @property
     def is_scan(self) -> bool:
-        """True for a running reduction, which has a result for each element."""
+        """True for a running reduction, with a result for each element."""
         return bool(self.reduced and self.reduced[1])
 
     def list_kinds(self, recipe: Recipe, product: Recipe | None = None) -> list[tuple[str, ...]]:
@@ -349,7 +349,7 @@ def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], redu
 
 
 def _has_product_sizes(results: int, steps: int) -> bool:
-    """Return whether a matrix product has enough results and steps, if the operands do not all have unit steps.
+    """Return whether a matrix product has enough results and steps, unless every operand has unit steps.
 
     `results` is the number of results along two axes, and `steps` the number of products added for each.
     """
@@ -361,7 +361,7 @@ def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[i
     """Return the extents of merged axes, and the strides of each merged axis as a tuple by operand; both innermost first.
 
     `steps` has the strides of each operand along the axes of `shape`. Axes of extent 1 are left out. Neighbouring axes are merged if the
-    strides of every operand allow it.
+    strides of every operand fit together.
     """
     extents, strides = list[int](), list[tuple[int, ...]]()
     for axis, extent in reversed(list(enumerate(shape))):

@@ -1,7 +1,7 @@
-"""Limits on pending work: on the length of a pending graph, and on the memory that pending recipes keep alive. A pending node is a recipe,
-an operation not computed yet, on other nodes; its graph has all pending nodes below the node. A recipe keeps its operands in memory. So a
-long graph is computed in part before it grows further, where this takes no additional memory. And a small result that keeps much memory
-alive is computed when memory use grows.
+"""Limits on pending work: on the length of a pending graph, and on the memory kept alive by pending recipes. A pending node is a recipe, an
+operation not computed yet, on other nodes. The graph of a node has the pending nodes below the node. A recipe keeps operands in memory. So
+a long graph is computed in part before the graph grows further, where this takes no additional memory. And a small result that keeps much
+memory alive is computed when memory use grows.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _try_realize(nodes: list[Node]) -> None:
 
 
 def _is_cheap(nodes: list[Node]) -> bool:
-    """Return whether computing the pending nodes `nodes` is no more work than a copy: their graph has few operations, all elementwise.
+    """Return whether computing the pending nodes `nodes` is no more work than a copy: their graph has few operations, each elementwise.
 
     Return True for an empty list.
     """
@@ -223,9 +223,8 @@ def _is_cheap(nodes: list[Node]) -> bool:
 class _ReaderGraph:
     """The references between `nodes`, a list in topological order. Nodes are named by their indices in the list.
 
-    `reads` has the operands of each node, and `externally_owned` the set of nodes with owners outside the list, such as a tensor of the
-    user. `owned_nodes` lists nodes with a further known owner, such as a storage, which does not count as outside; the constructor clears
-    this list.
+    `reads` has the operands of each node, and `externally_owned` the set of nodes with owners outside the list, like a tensor of the user.
+    `owned_nodes` lists nodes with a further known owner, a storage for example, not counted as outside; the constructor clears this list.
     """
 
     def __init__(self, nodes: list[Node], owned_nodes: list[Node]) -> None:
@@ -256,7 +255,7 @@ class _ReaderGraph:
 
 
 def _collect_pending() -> list[Node]:
-    """Return the pending graph of the nodes in `pending_refs`, in topological order, after the nodes in memory that the graph reads."""
+    """Return the pending graph of the nodes in `pending_refs`, in topological order, after the nodes in memory read by the graph."""
     from ..lowering.fuse import collect_pending
 
     order = collect_pending([node for reference in pending_refs if (node := reference()) is not None])

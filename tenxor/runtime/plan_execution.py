@@ -1,7 +1,7 @@
 """The execution of plans: plan steps read and fill numbered slots. A plan has compiled kernels, in order, and sees neither sources nor
-recipes of nodes. A slot holds a buffer of memory: it is a `BufferSlot`, or a node of the signature of the graph. Some slots have memory at
-the start, and the steps fill more of them. The caller (`realize`) knows the graph, and finds out which nodes are externally referenced:
-user code can still ask for their values.
+recipes of nodes. A slot holds a buffer of memory: a slot is a `BufferSlot`, or a node of the signature of the graph. Slots of nodes in
+memory have buffers at the start, and the steps fill more slots. The caller (`realize`) knows the graph, and finds out if nodes are
+externally referenced: user code can still ask for their values.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class InPlaceLaunch:
 
     @property
     def mark_done(self) -> Callable[[], object]:
-        """A C function to set `out` as the buffer of the slot. The back end calls it as soon as the kernel has run."""
+        """A C function to set `out` as the buffer of the slot. The back end calls the function as soon as the kernel has run."""
         return partial(setattr, self.slot, "buffer", self.out)
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
@@ -230,7 +230,7 @@ class Plan:
         return sum(t.offsets.nbytes for step in self.steps if step.kernel_call is not None for t in step.kernel_call.tables)
 
     def with_steps(self, steps: list[PlanStep]) -> Plan:
-        """Return a plan with `steps`, which must fill the same slots, in place of the present steps. Everything else is shared."""
+        """Return a plan with `steps` in place of the present steps, to fill the same slots. The other attributes are shared."""
         return Plan(
             self.target,
             steps,

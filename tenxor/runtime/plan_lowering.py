@@ -1,6 +1,6 @@
-"""Lower the kernels of a plan: turn each node that gets a kernel into compiled code and its arguments. Kernels of equal structure, as in a
-long chain or for many roots, are lowered once. A slot is the number of a buffer in the plan; scalars and offsets have numbers in the graph
-signature. So a kernel of equal structure differs in these numbers alone.
+"""Lower the kernels of a plan: turn each node with a kernel into compiled code and arguments. Kernels of equal structure, as in a long
+chain or for many roots, are lowered once. A slot is the number of a buffer in the plan; scalars and offsets have numbers in the graph
+signature. Kernels of equal structure differ in slots and numbers alone.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ def compile_call(kernel: Kernel, binding: KernelBinding, slot_of: Mapping[Node, 
 def _estimate_element_work(kernel: Kernel) -> int:
     """Return the work of `kernel` per element, in additions: 2 for a load and a store, 1 for a reduction step, and the computation.
 
-    A vector holds several elements, but fewer wide ones, so the computation is scaled by the element size. It is not scaled for a
-    contraction (`Kernel.contraction`).
+    A vector holds several elements, but fewer wide ones, so the computation is scaled by the element size, except in a contraction
+    (`Kernel.contraction`).
     """
     additions = sum(map(estimate_cost, iterate_expressions(kernel.body)))
     if kernel.contraction is not None:

@@ -1,6 +1,6 @@
 """The reuse of memory between the steps of a plan: the slots to release after each step, and the slots to donate memory. A slot is the
-place of a buffer in a plan. It belongs to a node of the graph signature, or to an intermediate result of the plan alone. A slot donates its
-memory if a step writes its result over the old content, which no later step needs.
+place of a buffer in a plan. It belongs to a node of the graph signature, or to an intermediate result of the plan alone. A slot donates
+memory if a step writes a result over the old content, which no later step needs.
 """
 
 from __future__ import annotations

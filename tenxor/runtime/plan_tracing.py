@@ -1,7 +1,7 @@
-"""Trace generic plans: plan with symbolic sizes (`SymInt`) in place of dims. The dims of a graph are its shapes, strides and inner offsets.
+"""Trace generic plans: plan with symbolic sizes (`SymInt`) in place of dims. The dims of a graph are the shapes, strides and inner offsets.
 For plans to ship, the settings of the machine are symbolic, too. The trace of the symbolic sizes records each decision that depends on a
-dim, as a guard. A generic plan is valid for all dims that satisfy the guards. The structure of a graph is its signature without dims,
-except for which dims are equal, 0 or 1.
+dim, as a guard. A generic plan is valid for every choice of dims that satisfies the guards. The structure of a graph is the signature
+without dims, but tells equal dims, 0 and 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The planner: it chooses the kernels for a pending graph, the order of the steps, and the reuse of memory between them. A node of the
-graph is computed by a kernel of its own, or inlined in the kernels of its readers. A plan step gives memory to a slot, and mostly runs one
-kernel. A slot is the number of a buffer in the plan. The signature of the graph lists the nodes, and the slots of the roots, the requested
-nodes.
+graph is computed by a kernel for the node alone, or inlined in the kernels of readers. A plan step gives memory to a slot, and mostly runs
+a kernel. A slot is the number of a buffer in the plan. The signature of the graph lists the nodes, and the slots of the roots, the
+requested nodes.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def make_plan(signature: GraphSignature) -> Plan:
 
 @add_seconds("planner_seconds")
 def make_symbolic_plan(signature: GraphSignature, nodes: Sequence[Node], target: Target) -> Plan:
-    """Make a plan from placeholders with symbolic sizes, whose trace records each decision of the planner.
+    """Make a plan from placeholders with symbolic sizes: the trace of the sizes records each decision of the planner.
 
     `nodes` are the placeholders for `signature` (see `make_placeholders`). The settings of `target`, the machine, may be symbolic, too. The
-    cache of lowered kernels is not used. Raise TypeError if some code cannot handle symbolic sizes.
+    cache of lowered kernels is not used. Raise TypeError if code of the planner cannot handle symbolic sizes.
     """
     return _plan_placeholders(signature, nodes, LoweringCache(target))
 

@@ -1,7 +1,7 @@
 """Compute pending nodes: find or make the plan for their graph, and run the plan. A node is pending while it is a recipe (an operation on
-source nodes) without memory. The graph of the requested nodes, the roots, has all pending nodes below the roots. Its signature has the
-structure as a key, and lists the nodes, each with a number, its slot. A plan has the compiled kernels. A node is externally referenced if
-other code, such as a tensor of the user, can still ask for its value.
+source nodes) without memory. The graph of the requested nodes, the roots, has the pending nodes at and below the roots. The signature of a
+graph has the structure as a key, and lists the nodes; the index of a node is a slot. A plan has the compiled kernels. A node is externally
+referenced if user code or another graph may still ask for the value.
 
 Plans (`runtime/`) are cached by the signature of the pending graph (`runtime/graph_signature.py`): shapes and strides, but no memory
 addresses. Repeating a computation on new memory costs a single look-up. On a miss the graph is fused and lowered to kernels. The
@@ -170,7 +170,7 @@ def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
     """Return a plan for `signature`, of a piece of a graph, and the nanoseconds that a compiled kernel would save in each run.
 
     `unfused_plans.make_unfused_plan` calls this function for each piece, a part of the graph for one kernel. The last source is a shipped
-    kernel much slower than a compiled kernel. Return None if no source has a plan.
+    kernel much slower than a compiled one. Return None if no source has a plan.
     """
     plan = _find_in_sources(signature)
     if plan is None:
@@ -189,7 +189,7 @@ def _cached_plan(key: object) -> Plan | None:
 def complete_unfinished(nodes: Iterable[Node]) -> None:
     """Finish the interrupted computations among `nodes`: the nodes with the operation UNFINISHED.
 
-    An in-place launch that was interrupted leaves such a node, since it cannot start again (`plan_execution.InPlaceLaunch`).
+    An interrupted in-place launch leaves an UNFINISHED node, since the launch cannot start again (`plan_execution.InPlaceLaunch`).
     """
     for node in nodes:
         if node.op is UNFINISHED:
@@ -200,7 +200,7 @@ def complete_unfinished(nodes: Iterable[Node]) -> None:
 
 
 def evict_plans() -> None:
-    """Evict all plans, and clear the caches of launches, such as launch records. Kernels without a recent request are then unloaded."""
+    """Evict every plan, and clear the caches of launches: launch records and others. Kernels without a recent request are then unloaded."""
     compiled_kernels.clear_dependents()
 
 

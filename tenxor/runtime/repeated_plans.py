@@ -1,7 +1,7 @@
-"""Run a plan many times, as for the iterations of a scan, with the memory of every iteration fixed before the first. A plan has kernels
-that read and fill slots, the numbered places of its buffers. A window (`BufferWindow`) is the memory of a slot: a part of a buffer that
-moves from iteration to iteration. Intermediate results have the same memory in each iteration. So nothing is decided between iterations,
-and the back end launches kernel after kernel (`RepeatedLaunches`).
+"""Run a plan many times, as for the iterations of a scan, with the memory of every iteration fixed before the first. A plan has kernels to
+read and fill slots, the numbered places of buffers. A window (`BufferWindow`) is the memory of a slot: a part of a buffer, at a new start
+in each iteration if need be. Intermediate results have the same memory in each iteration. So nothing is decided between iterations, and the
+back end launches kernel after kernel (`RepeatedLaunches`).
 """
 
 from __future__ import annotations
@@ -80,6 +80,6 @@ class RepeatedPlan:
         self._launches = backend().repeated_launches(launches, windows, signature.scalars, signature.offsets, iterations)
 
     def run(self, buffers: Sequence[Buffer]) -> None:
-        """Run all iterations on the memory `buffers`, to which the windows refer by their indices."""
+        """Run every iteration on the memory `buffers`. The windows refer to the buffers by index."""
         scratch = [backend().allocate(self._scratch_bytes, "scan")] if self._scratch_bytes else []
         self._launches.run([*buffers, *scratch])

@@ -1,6 +1,6 @@
 """Generic plans shipped with the package: plans of common first computations, for any sizes, cache sizes and thread counts. A generic plan
-has the kernels of a graph, but not the dims (shapes, strides, offsets). Guards are conditions on the dims under which it is valid. A
-structure is the signature of a graph without dims.
+has the kernels of a graph, but not the dims (shapes, strides, offsets). The guards are conditions on the dims: under them the plan is
+valid. A structure is the signature of a graph without dims.
 
 A shipped plan is like the generic plans of a process (`generic_plans.py`), but made for an instruction level instead of a machine. So the
 settings of the machine, the cache sizes and the number of threads (`Settings`), were symbolic sizes, too.

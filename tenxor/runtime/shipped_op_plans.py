@@ -81,10 +81,10 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
 
 
 def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False) -> tuple[Plan, int] | None:
-    """Return a plan for `signature` by a shipped kernel, and the nanoseconds that a compiled kernel would save; None on a miss.
+    """Return a plan for `signature` by a shipped kernel, and the nanoseconds that a compiled kernel would save in each run; None on a miss.
 
     `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a piece of a graph that the planner has
-    rewritten. Unlike `find_shipped_op_plan`, a kernel much slower than a compiled one is accepted: unfused plans use it for a while.
+    rewritten. Unlike in `find_shipped_op_plan`, the kernel may be much slower than a compiled one: unfused plans use the plan for a while.
     """
     node = signature.nodes[-1]
     if node.op is EMPTY and len(signature.nodes) == 1:
@@ -95,7 +95,7 @@ def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False
 
 
 def _build_empty_plan(node: Node) -> Plan:
-    """Return the plan for `node`, memory with undefined content (`EMPTY`): a single step, which allocates the memory and runs no kernel."""
+    """Return the plan for `node`, memory with undefined content (`EMPTY`): a single step to allocate the memory, without a kernel."""
     step = PlanStep(0, node.shape, node.dtype, node.recipe.nbytes, EMPTY, 0)
     return Plan(backend().target, [step], [], [], [], [], [], 0)
 
@@ -120,8 +120,8 @@ Match = tuple[ShippedKernel, OperandAxes, int]  # a kernel, the axes of an opera
 def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewritten: bool = False) -> Match | None:
     """Return the shipped kernel with the planner's bits for `signature`, or for `nodes` in place of its nodes; None without one.
 
-    The result has the axes of the operation, and the nanoseconds that a compiled kernel would save. With `is_rewritten`, the planner has
-    rewritten the graph already, so reductions that it would rewrite are accepted. Results are cached by recipe.
+    The result also has the axes of the operation, and the nanoseconds that a compiled kernel would save in each run. With `is_rewritten`,
+    the planner has rewritten the graph already, so reductions are accepted that it would rewrite. Results are cached by recipe.
     """
     node = nodes[-1]
     product = _get_product(nodes) if signature.pending_count > 1 and len(signature.root_slots) == 1 else None
@@ -136,9 +136,9 @@ def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewr
 
 
 def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
-    """Return the axes of the operation `node`, or of the sum `node` of `product`; None for an operation that `merge_axes` does not support.
+    """Return the axes of the operation `node`, or of the sum `node` of `product`; None for an operation not supported by `merge_axes`.
 
-    Reduced elements are joined in the order in which the planner's kernels reduce.
+    Reduced elements are joined in the order of the planner's kernels.
     """
     return merge_axes(node.recipe, None if product is None else product.recipe, partial(find_reduction_order, node))
 
@@ -161,7 +161,7 @@ def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None =
 def list_op_keys(signature: GraphSignature) -> list[str]:
     """Return the keys of the kernels for `signature`, a single operation on vectors or a sum of a product, fastest first.
 
-    The builder of the package compiles these kernels. The list is empty for other graphs, and where the planner's kernel differs from a
+    The builder of the package compiles the kernels. The list is empty for other graphs, and where the planner's kernel differs from a
     kernel for vectors.
     """
     node, product = signature.nodes[-1], _get_product(signature.nodes) if signature.pending_count > 1 else None
@@ -214,7 +214,7 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
 def _order_operands(reader: Node) -> list[int]:
     """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel.
 
-    A gather has its indices first. The overwritten source of a store is no operand.
+    A gather has the indices first. The overwritten source of a store is no operand.
     """
     positions = list(range(is_store(reader.op), len(reader.sources)))
     return [*positions[1:], 0] if type(reader.op) is Gather else positions  # a gather reads its indices first
@@ -232,7 +232,7 @@ def _count_visits(axes: OperandAxes) -> int:
 
 
 def _count_block_rows(axes: OperandAxes) -> int:
-    """Return the number of rows that a kernel for the matrix product `axes` computes together, a block, on the present machine."""
+    """Return the number of rows in a block, the rows computed together in a matrix product, for `axes` on the present machine."""
     return min(axes.extents[1], backend().target.blocks.block_rows[1])
 
 
@@ -247,7 +247,7 @@ def marshal_portably(value: Any) -> bytes:
 def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, is_rewritten: bool) -> Match | None:
     """Return the result of `_find_kernel_of` for an operation on `axes`, computed anew; None without a kernel.
 
-    `recipe` is the operation, or a sum of `product`, the recipe of a product or None. `is_rewritten` is that of `_find_kernel_of`.
+    `recipe` is the operation, or a sum of `product`, the recipe of a product or None. For `is_rewritten` see `_find_kernel_of`.
     """
     if axes is None or not recipe.nbytes or 0 in axes.extents:
         return None
@@ -282,8 +282,8 @@ def _find_plan(nodes: Sequence[Node], kernel: ShippedKernel, axes: OperandAxes) 
 def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel, axes: OperandAxes) -> Plan:
     """Return the plan with a single step: `compiled` computes the last of `nodes`, an operation on `axes` or the sum of a product.
 
-    `kernel` is the entry of the kernel, and `compiled` its code. If there are more axes than the kernel has, machine code runs the kernel
-    on each row.
+    `kernel` is the entry of the kernel, and `compiled` the code. With more axes than the kernel has, machine code runs the kernel on each
+    row.
     """
     node, last_slot = nodes[-1], len(nodes) - 1
     is_write = is_store(node.op)

@@ -1,5 +1,5 @@
 """The order of the steps of a plan, chosen to keep peak memory small. A step reads slots, the numbered places of buffers, and fills slots
-with results. A plan has the compiled kernels of a graph; most steps run one of them.
+with results. A plan has the compiled kernels of a graph; most steps run a kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def order_plan_steps(steps: Sequence[PlanStep], nbytes: Mapping[int, int], retai
 
 
 class _StepDependences:
-    """The dependences between `steps`: for each step, the number of steps that must run first, and the followers that wait for it.
+    """The dependences between `steps`: for each step, the number of steps to run before, and the followers, the steps to run afterwards.
 
     Steps are numbered by their positions in `steps`. `nbytes` and `retained` are the arguments of `order_plan_steps`.
     """

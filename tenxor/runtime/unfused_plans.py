@@ -1,8 +1,8 @@
 """Plans of single operations by prebuilt kernels, to compute a graph node by node until a plan for the whole is due. A graph is made of
 pending nodes: recipes (an operation with shape, dtypes and layouts) on sources. Each operation rounds its result once, fused or not, so the
-values are the same to the bit. A piece is the part of a graph for one kernel, mostly a single node. A sum and its product are computed by a
-single kernel. So are a reduction and the elementwise operations below it, if the reduction would add in another order without them. A
-contraction is a kernel for a matrix product, with an order of its own.
+values are the same to the bit. A piece is the part of a graph for a single kernel, mostly a single node. A sum and its product are a piece.
+So are a reduction and the elementwise operations below, if the reduction alone would add in another order. A contraction is a kernel for a
+matrix product, with a special order.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Piece(NamedTuple):
         return self.capture().key
 
     def capture(self) -> GraphSignature:
-        """Return the signature of the piece, with stand-ins for the sources: nodes that count as in memory, but have none."""
+        """Return the signature of the piece, with stand-ins for the sources: data nodes without memory."""
         return capture_in_python([_clone_piece(self.node, self.fused)[self.node]])
 
 
@@ -102,7 +102,7 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
 def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
     """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read copies.
 
-    A chain of views is a composition that no single layout expresses; the copy is of the inner view. `roots` are the requested nodes of the
+    A chain of views is a composition that no single layout expresses; the inner view is copied. `roots` are the requested nodes of the
     graph. Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
     """
     order, replacements = _list_pending(roots), dict[Node, Node]()
@@ -133,7 +133,7 @@ def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
 def _list_pending(roots: Iterable[Node], is_included: Callable[[Node], bool] = lambda node: True) -> list[Node]:
     """Return the pending nodes below and among `roots` for which `is_included` returns True, sources first.
 
-    Nodes for which it returns False are left out, and so are nodes that are read by them alone.
+    Nodes excluded by `is_included` are left out, and so are nodes with excluded readers alone.
     """
     order, visited, stack = list[Node](), set[Node](), [(root, False) for root in roots]
     while stack:
@@ -155,7 +155,7 @@ def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
 
 
 def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
-    """Return a dict from nodes of the graph to new nodes for the piece of `node` and `fused`: these nodes, and their sources.
+    """Return a dict from the nodes of the piece of `node` and `fused`, and from their sources, to new nodes.
 
     The new sources are stand-ins: data nodes without memory.
     """
@@ -219,8 +219,9 @@ def make_unfused_plan(
     """Return a plan for `signature` that computes piece after piece, with the bits of a plan for the whole.
 
     `get_plan` calls this function if no source has a plan. `find_plan` returns a plan for the signature of a piece without compiling, and
-    the nanoseconds that a compiled kernel would save, or None. `make_plan` compiles missing plans. Return None to plan the graph as a
-    whole: without pieces, or if the missing kernels cost nearly as much. Also return None if the plan for the whole would be due at once.
+    the nanoseconds that a compiled kernel would save in each run, or None. `make_plan` compiles missing plans. Return None to plan the
+    graph as a whole: without pieces, or if the missing kernels cost nearly as much. Also return None if the plan for the whole would be due
+    at once.
     """
     nodes, steps, expensive = signature.nodes, list[PlanStep](), set[int]()
     pieces, keys, matches = _match_pieces(list_pieces(signature), find_plan)
@@ -386,10 +387,10 @@ def _has_fused_factors(node: Node, product: Node) -> bool:
 
 
 def _is_read_as_stored(source: Node, product: Node) -> bool:
-    """Return whether a kernel that sums `product` adds in the same order if the factor `source` is fused as if it was stored.
+    """Return whether a kernel that sums `product` adds in the same order with the factor `source` fused or stored.
 
-    Either the kernel runs through the factor in the order of memory, or it reads the stored factor. Kernels mostly read a factor made of
-    scalars and positions alone from memory (`lowering/fuse.py`).
+    Either the kernel runs through the factor in the order of memory, or the kernel reads the stored factor. Kernels mostly read a factor
+    made of scalars and positions alone from memory (`lowering/fuse.py`).
     """
     if _is_stored_alone(source) or has_memory_order(source):
         return True
