@@ -213,7 +213,7 @@ def _build_sort(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> 
     """Return the program of `operation`, which sorts rows along the last axis, or (`argsort`) returns the positions in sorted order.
 
     `operand` says how the elements are stored: index of the tensor, offset in bytes, and shape and strides in bytes. Return None if the
-    operand is empty, or if up to three nested loops cannot copy it.
+    operand is empty, if a stride is no multiple of the item size, or if up to three nested loops cannot copy it.
     """
     (_, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):

@@ -351,8 +351,9 @@ def _split_loop(step: PlanStep, target: Target) -> tuple[int, int]:
 
 
 def _is_expensive(node: Node, target: Target) -> bool:
-    """Return whether the pending node `node` is too expensive to be computed twice: it or a source has `max_gil_held_work` elements or
-    more, a threshold of `target`.
+    """Return whether the pending node `node` is too expensive to be computed twice.
+
+    The node or a source then has `max_gil_held_work` elements or more, a threshold of the machine `target`.
     """
     return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.thread_limits.max_gil_held_work
 

@@ -138,7 +138,8 @@ result_templates.depend_on(*RECORD_SOURCES)  # templates of writes hold launch r
 def drop_records_unless_busy() -> None:
     """Drop the launch records of all recipes as `drop_records` does, unless another thread is computing.
 
-    The other thread may be running a kernel kept in memory only by a launch record.
+    The generated code calls this function when the list of records is full. The other thread may be running a kernel kept in memory only by
+    a launch record.
     """
     if try_acquire(compute_lock):
         try:
@@ -152,10 +153,8 @@ def _build_recipe_record(
 ) -> tuple[bytes, Plan | None]:
     """Return the launch record of `recipe`, or of a sum `recipe` over a `product`, and the plan with its kernel.
 
-    If no record can run the recipe, return `NO_LAUNCH_RECORD`, and a plan or None.
-
     `product` is None for a recipe without a product inside. `sources` and `offsets` belong to the product if there is one, and else to the
-    node; the sources are in memory.
+    node; the sources are in memory. If no record can run the recipe, return `NO_LAUNCH_RECORD`, and a plan or None.
     """
     if _is_unlaunchable(recipe, product or recipe):
         return NO_LAUNCH_RECORD, None
@@ -245,10 +244,10 @@ SymbolicRecord = tuple[Sequence[IntOrSymInt], Plan]  # a size-generic launch rec
 
 
 def trace_node_record(concrete: StandaloneNode, symbolic: StandaloneNode) -> SymbolicRecord | None:
-    """Return the size-generic launch record of a node, as words and plan.
+    """Return the size-generic launch record of a node: its integers, some of them symbolic, and the plan with the kernel.
 
-    `concrete` is the node with concrete sizes, and `symbolic` the same node with symbolic sizes. The words are the record's integers, some
-    of them symbolic. Return None if there is no launch record, or if the planner has not yet planned a node of this structure.
+    `concrete` is the node with concrete sizes, and `symbolic` the same node with symbolic sizes. Return None if there is no launch record,
+    or if the planner has not yet planned a node of this structure.
     """
     if _is_unlaunchable(symbolic.recipe, symbolic.product or symbolic.recipe):
         return None
@@ -267,12 +266,12 @@ def trace_node_record(concrete: StandaloneNode, symbolic: StandaloneNode) -> Sym
 def trace_record(
     signature: GraphSignature, symbolic_signature: GraphSignature, max_work: int, build: Callable[[], object]
 ) -> SymbolicRecord | None:
-    """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
+    """Return the launch record of a graph signature with symbolic sizes: its integers, some of them symbolic, and the plan with the kernel.
 
-    `symbolic_signature` is `signature` with a `SymInt` for each number but 0 and 1. A record needs a generic plan for these sizes
-    (`find_with_symbolic_dims`) with a launch template. Its work must be below `max_work` additions, and it must need no scratch memory
-    (`fill_dims`): these tests become guards. `build` builds the record of `signature` and stores its template in the generic plan. This
-    function calls `build` if no template is stored yet, and ignores the result.
+    `symbolic_signature` is `signature` with a `SymInt` for each number but 0 and 1. A record needs a generic plan for the symbolic sizes
+    (`find_with_symbolic_dims`) with a launch template. The work must be below `max_work` additions, and the kernel must need no scratch
+    memory (`fill_dims`): these tests become guards. Return None if there is no record. `build` builds the record of `signature` and stores
+    its template in the generic plan. This function calls `build` if no template is stored yet, and ignores the result.
     """
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:
@@ -416,10 +415,11 @@ class LaunchTemplate:
         return self.pack(*words) if words else NO_LAUNCH_RECORD
 
     def fill_dims(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> list[int]:
-        """Return the words of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step (`get_step_dims`).
+        """Return the integers of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step.
 
-        The numbers may be symbolic. `signature` is the graph signature with the offsets. Return an empty list if the work is `max_work`
-        additions or more, or if the kernel needs scratch memory. The list is also empty if an offset missing from the record is not 0.
+        `numbers` is a result of `get_step_dims`, possibly with symbolic numbers. `signature` is the graph signature with the offsets.
+        Return an empty list if the work is `max_work` additions or more, or if the kernel needs scratch memory. The list is also empty if
+        an offset missing from the record is not 0.
         """
         _, _, (out, sources, sizes, split, work, scratch) = numbers
         sharing = compiler().target.thread_limits
@@ -479,8 +479,8 @@ def build_argument_rows(step: PlanStep, result_kind: int = MEMORY, thread_count:
 def can_skip_workers(call: SingleKernelCall, target: Target, max_work: int) -> bool:
     """Return whether generated code may run the kernel of `call` without the worker threads.
 
-    If `target`, the machine, has several threads, the work must be below its threshold for sharing a kernel, and `max_work` does not
-    matter. With a single thread, the work must be below `max_work` additions.
+    `target` is the machine. With several threads, the work must be below the machine's threshold for sharing a kernel, and `max_work` does
+    not matter. With a single thread, the work must be below `max_work` additions.
     """
     sharing = target.thread_limits
     if target.threads == 1:

@@ -214,7 +214,7 @@ def _build_host_template(
     """Return the template of `result`, the result of `fallback(*args, **keywords)`, if NumPy computed it; else None.
 
     `reports` has the reports of computations by NumPy during the call; there must be one. If arguments share a storage, the call is
-    repeated with a storage for each, since a report does not tell them apart.
+    repeated with a storage for each, since a report does not tell the arguments apart.
     """
     tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
     if len(reports) == 1 and has_shared_storage(tensors):
@@ -244,7 +244,8 @@ def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any
 
     `arguments` ends with the values of the keyword arguments `keywords`; a tuple of their names follows in the key. If a tape is recorded
     with an argument on it, the key ends with `TAPE_MASK_MARKER` and a bit mask of such arguments (bit 0: `x`), since the method may then
-    make different nodes. So it does if an argument is traced: then the mask has `TRACED_BIT`, and `RECORDED_BIT` if a tape is recorded.
+    make different nodes. With a traced argument the key ends likewise: the mask then has `TRACED_BIT`, and `RECORDED_BIT` if a tape is
+    recorded.
     """
     keys = build_keys(arguments)
     if keys is None:
@@ -547,8 +548,9 @@ def _can_record_in_place(op: Op, x: Tensor, y: Any) -> bool:
 
 
 def compute_if_possible(node: Node) -> bool:
-    """Compute `node` if possible, and return whether the node is in memory. An error of the computation is suppressed here, and raised
-    again when values are asked for.
+    """Compute `node` if possible, and return whether the node is in memory.
+
+    An error of the computation is suppressed here, and raised again when values are asked for.
     """
     with suppress(*EVALUATION_ERRORS):  # reported when values are asked for
         realize(node)

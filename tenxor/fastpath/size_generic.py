@@ -146,21 +146,21 @@ class SplitCall(NamedTuple):
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
     ) -> None:
-        """Trace a size-generic template, if the trace is due (`trace_if_due`), and store the template: the fallback `fallback` runs once
-        with symbolic sizes in `args` and `keywords`.
+        """Trace a size-generic template, if the trace is due (`trace_if_due`), and store the template.
 
-        `template` is the template just recorded for these arguments; do nothing if `template` is None. `describe_call`, if given, takes the
-        same arguments and returns integers to store with the template.
+        For the trace, the fallback `fallback` runs once with symbolic sizes in `args` and `keywords`. `template` is the template just
+        recorded for the same arguments; do nothing if `template` is None. `describe_call`, if given, takes the same arguments and returns
+        integers to store with the template.
         """
         if template is not None:
             self.trace_template(template, lambda: _trace_template(template, self.dims, fallback, args, keywords, describe_call))
 
     def trace_operation(self, template: ResultTemplate | None, fallback: Callable[..., Any], args: Sequence[Any]) -> None:
-        """Trace a size-generic template of an operation, if the trace is due (`trace_if_due`), and store the template: the fallback
-        `fallback` runs once with symbolic sizes in the tensors of `args`.
+        """Trace a size-generic template of an operation, if the trace is due (`trace_if_due`), and store the template.
 
-        `template` is the template just recorded for these arguments; do nothing if `template` is None. Scalars are never symbolic here,
-        even if a tensor has a size of the same value.
+        For the trace, the fallback `fallback` runs once with symbolic sizes in the tensors of `args`. `template` is the template just
+        recorded for the same arguments; do nothing if `template` is None. Scalars are never symbolic here, even if a tensor has a size of
+        the same value.
         """
         tensors = [x for x in args if can_get_symbolic_sizes(x)]
 
@@ -206,9 +206,9 @@ class SplitCall(NamedTuple):
         self.trace_if_due(trace_sized_record, lambda rule: rule.instantiate(self.dims) == record)
 
     def trace_if_due(self, trace: Callable[[], ProgramType | None], is_right: Callable[[ProgramType], bool]) -> None:
-        """Trace a size-generic template with `trace`, if it is time, and store the template if `is_right` accepts it.
+        """Trace a size-generic template with `trace`, if a trace is due, and store the template if `is_right` accepts it.
 
-        `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. It is time after
+        `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. A trace is due after
         `CALLS_BEFORE_TRACING` calls of the signature, and later if templates of this signature turned out to fit single values only. If
         tracing fails, the signature is marked, and later calls are not traced; after `MAX_TRACES` traces in a process each further trace
         fails. While another thread is computing, tracing is postponed.
@@ -241,9 +241,7 @@ def is_known_scalar(x: Tensor) -> bool:
 
 
 def can_get_symbolic_sizes(x: Any) -> bool:
-    """Return whether `make_symbolic_argument` may replace the argument `x` by a tensor of symbolic sizes: whether `x` is a tensor, but no
-    known scalar.
-    """
+    """Return whether `make_symbolic_argument` may replace the argument `x` by a tensor of symbolic sizes: a tensor, but no known scalar."""
     return type(x) is Tensor and not is_known_scalar(x)
 
 

@@ -94,10 +94,9 @@ def can_write(view: Tensor, value: Any) -> bool:
 
 
 def may_overlap(written: Tensor, read: Tensor) -> bool:
-    """Return whether the views `written` and `read` of one storage may share memory, though they differ: whether their ranges of offsets
-    meet.
+    """Return whether two different views of a storage, `written` and `read`, may share memory: whether their ranges of offsets meet.
 
-    The generated code tests the same. Return False for equal views: each element is then read before it is overwritten.
+    Return False for equal views: each element is then read before it is overwritten. The generated code tests the same.
     """
     if (written.spec, written.offset) == (read.spec, read.offset):
         return False
@@ -183,8 +182,8 @@ class WriteDescription(NamedTuple):
     def of(cls, view: Tensor, value: Any) -> WriteDescription | None:
         """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write.
 
-        None is returned for an empty view, a view without strides or as another dtype, and a tensor that is a known scalar or a leaf of
-        derivatives. It is also returned for a bool, and for a float or int over another kind of dtype: floats are written over floats, ints
+        Return None for an empty view, a view without strides or as another dtype, and a tensor that is a known scalar or a leaf of
+        derivatives. Also return None for a bool, and for a float or int over another kind of dtype: floats are written over floats, ints
         over floats and integers.
         """
         spec, node, kind = view.spec, view.storage.node, type(value)

@@ -130,7 +130,7 @@ class SegmentTemplate(StepsTemplate):
 
 
 class OperandTemplate(ResultTemplate):
-    """The operand itself, for an operation that returns its operand, such as a reshape to the same shape."""
+    """The operand itself, for an operation that returns its operand: `contiguous` of a contiguous tensor, for example."""
 
     __slots__ = ()
 
@@ -385,7 +385,7 @@ def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
 def get_constant_spec(spec: Spec) -> Spec:
     """Return the spec that stands for `spec` where the value of the tensor is a known number.
 
-    This is an object of its own, made at the first request.
+    This is an object of its own, made at the first request. Templates for operands of known value are found by this spec.
     """
     constant_spec = spec.constant_spec
     if constant_spec is None:

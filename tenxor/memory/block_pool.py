@@ -178,9 +178,10 @@ class Pool:
         self.max_in_use = nbytes
 
     def assign_block(self, owner: Any, capacity: int) -> bool:
-        """Give `owner`, a buffer, a block of `capacity` bytes, or of a larger capacity, for life.
+        """Give `owner`, a buffer, a block of `capacity` bytes, or of a larger capacity, for life: set `owner.address` and `owner._array`.
 
-        Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`.
+        Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`. `allocate` and
+        `try_allocate` call this method.
         """
         if self.freed_refs and capacity < MIN_TIMED_BYTES and self._totals[2] <= SPARE_BYTES // 4:
             # The block freed last counts as in use until an operation takes the block back, so its reuse changes no total. During the

@@ -144,7 +144,7 @@ def _open_cache(structure: object) -> _TargetCache:
 
 
 def _trace_if_due(signature: GraphSignature, trace_every_miss: bool = False) -> Match | None:
-    """Trace and store a generic plan for `signature`, which no generic plan suits, and return the plan and its `StepDims`.
+    """Trace and store a generic plan for `signature`, and return the plan and its `StepDims`. No known generic plan has guards that hold.
 
     Return None if no trace is due or the trace fails. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans
     of a structure.
@@ -185,9 +185,9 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:
-    """Return whether a generic plan was looked for before with a graph of the same structure as `signature`, still in the cache.
+    """Return whether a generic plan was looked for before with a graph of the same structure as `signature`, and the cache still remembers.
 
-    A generic plan need not exist.
+    A generic plan need not exist. The recorder of launch records asks, so as to trace only common structures.
     """
     structure_and_dims = split_structure(signature)
     return structure_and_dims is not None and structure_and_dims[0] in _caches

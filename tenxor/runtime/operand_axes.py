@@ -298,10 +298,10 @@ def is_matrix_product_in_every_kernel(recipe: Recipe, product: Recipe, in_memory
 
 
 def is_product_of_copies(recipe: Recipe, product: Recipe, side: int) -> bool:
-    """Return whether the sum `recipe` of `product` is a matrix product that adds its steps in order, also if the chain of views of factor
-    `side` is read from a copy.
+    """Return whether the sum `recipe` of `product` is a matrix product that adds its steps in order, with or without a copy of a factor.
 
-    The chain must split the factor into axes of rows and of steps. Then the longest axis of rows must suffice for a matrix product.
+    The copy is of the view inside the chain of views by which factor number `side`, 0 or 1, is read. The chain must split the factor into
+    axes of rows and of steps. Then the longest axis of rows must suffice for a matrix product.
     """
     axes = _find_axes(recipe.layout_keys[0].layout, Layout.contiguous(product.shape)) if recipe.layout_keys[0] else None
     ndim, (chain, second_key) = len(recipe.shape), [product.layout_keys[k] for k in (side, 1 - side)]

@@ -54,7 +54,7 @@ _is_disabled = False
 def load_plan(signature: GraphSignature) -> Plan | None:
     """Return the plan for the exact dims of `signature` that is shipped with the package, or written by an earlier process.
 
-    Return None if the plan or a kernel is missing. The disk is not read after `MAX_LOOKUPS` look-ups, and nothing with `TENXOR_DEBUG` set.
+    Return None if the plan or a kernel is missing, and always with `TENXOR_DEBUG` set. The disk is not read after `MAX_LOOKUPS` look-ups.
     """
     plan = shipped_op_plans.find_shipped_op_plan(signature) if can_use_shipped_plans() else None
     return plan or (_read_exact(signature) if _may_look_up() else None)
@@ -186,7 +186,7 @@ def _add_namespace(structure_text: str | None) -> str | None:
 def encode_structure(structure: object) -> str | None:
     """Return a text that is equal for two structures only if they are identical; None for a structure that cannot be stored on disk.
 
-    `structure` is a key of `split_structure`.
+    `structure` is the first item of a result of `generic_plans.split_structure`.
     """
     texts = dict[object, str | None]()  # of operations and dtypes, which a large graph repeats
 

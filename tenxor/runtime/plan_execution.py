@@ -466,9 +466,10 @@ class PlanStep:
 
 
 def _prepare_write_buffer(old: Buffer | None, step: PlanStep) -> Buffer:
-    """Return the memory for `step`, a write over `old`, whose content is still needed: a copy of `old`.
+    """Return the memory that `step`, a write over the content of `old`, fills if no slot donates memory: a copy of `old`.
 
-    For writable externally shared memory, return `old` itself.
+    Other owners still need the old content. For writable externally shared memory, return `old` itself: other libraries are meant to see
+    the write.
     """
     assert old is not None
     if old.externally_shared and not old.is_read_only:

@@ -48,9 +48,9 @@ def assemble_plan(
 
 
 def _find_readers(order: Sequence[Node], inlined: Set[int], slot_of: Mapping[Node, int]) -> dict[int, frozenset[int]]:
-    """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
+    """Map each slot to a set of slots: the slot itself, and the inlined nodes that read it directly or through other inlined nodes.
 
-    A holder of such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the signature in
+    A holder of an inlined node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the signature in
     topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
     """
     readers_of: dict[int, frozenset[int]] = {}

@@ -233,10 +233,10 @@ _switch_interval = 0.0  # of the interpreter, before the fork
 
 
 def _before_fork() -> None:
-    """Wait until no other thread computes or is in a section, and let no thread begin before the fork.
+    """Wait until no other thread computes or is in a section (`exclude_user_code`), and let no thread begin before the fork.
 
-    A child lacks the threads of its parent, so locks of these threads would never be released, and modules under import never be complete.
-    Apart from `compute_lock`, locks are held in sections only.
+    Python calls this function before a fork. A child lacks the threads of its parent, so locks of these threads would never be released,
+    and modules under import never be complete. Apart from `compute_lock`, locks are held in sections only.
     """
     global _switch_interval
     while True:

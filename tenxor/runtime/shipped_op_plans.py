@@ -67,9 +67,8 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     """Return the plan for `signature`, the signature of a single operation, or of a sum of a product.
 
     Return None for other graphs, if no kernel is shipped, or if a compiled kernel would be much faster (`MAX_EXTRA_NS`). Only with
-    `by_rows`, a kernel may run on each row of several axes: a generic plan for them is faster.
-
-    With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
+    `by_rows`, a kernel may run on each row of several axes: a generic plan for them is faster. With `nodes`, make the plan of these
+    placeholders instead of the nodes of `signature`; they have symbolic sizes for dims.
     """
     nodes = nodes or signature.nodes
     if nodes[-1].op is EMPTY and len(nodes) == 1:

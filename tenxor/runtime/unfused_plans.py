@@ -147,9 +147,10 @@ def _list_pending(roots: Iterable[Node], is_included: Callable[[Node], bool] = l
 
 
 def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
-    """Return whether the piece of `node` and `fused` has a stand-in for each read, even for two reads of the same node.
+    """Return whether a piece has a stand-in for each read of a source, even for two reads of the same node.
 
-    So `x * x` and `x * y` share a plan. A write must know whether the kernel reads the overwritten memory.
+    `node` and `fused` are the nodes of the piece (`Piece`). So `x * x` and `x * y` share a plan. A write must know whether the kernel reads
+    the overwritten memory.
     """
     return len(fused) < 2 and not is_write(node.op)
 

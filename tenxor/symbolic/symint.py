@@ -152,7 +152,7 @@ class SymInt:
 
 
 class FloatBySymInt:
-    """A float divided by a symbolic size, `over` / `by`: an argument of a kernel, such as the factor of a mean.
+    """A float divided by a symbolic size, `over` / `by`, for example `1.0 / n`: an argument of a kernel.
 
     All comparisons and conversions but `repr` raise TypeError.
     """
