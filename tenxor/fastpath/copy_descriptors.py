@@ -334,8 +334,8 @@ def _describe_rows_by_key(spec: Spec, spec_or_length: Spec | int) -> _CopyDescri
 def _describe_rows_by_tensor(spec: Spec, key: Spec) -> _CopyDescriptor | None:
     """Return the copy descriptor of rows of a tensor of `spec`, selected by a mask or index tensor of spec `key`.
 
-    Return None if no descriptor can copy the rows: for an empty key, a key that one loop cannot walk, a 0-d key, a mask with gaps or of
-    another shape than the leading axes, another dtype, and where `_describe_rows` returns None.
+    Return None if no descriptor can copy the rows: for a key that is empty, has no axes, or needs more than one loop. Also return None for
+    a mask with gaps or of another shape than the leading axes, for other dtypes, and where `_describe_rows` returns None.
     """
     if key.strides is None or key.layout_key.is_uncacheable or not key.size:
         return None

@@ -212,8 +212,8 @@ def _get_dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 def _build_sort(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> tuple[int, ...] | None:
     """Return the program of `operation`, which sorts rows along the last axis, or (`argsort`) returns the positions in sorted order.
 
-    `operand` says how the elements are stored: index of the tensor, offset in bytes, and shape and strides in bytes. Return None if the
-    operand is empty, if a stride is no multiple of the item size, or if up to three nested loops cannot copy it.
+    `operand` says how the elements are stored, as in `pack_program`. Return None if the operand is empty, or if a stride is no multiple of
+    the item size. Also return None if up to three nested loops cannot copy the operand.
     """
     (_, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):

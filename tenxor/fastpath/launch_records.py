@@ -17,7 +17,7 @@ nodes of all sizes. Such a count is a `ELEMENT_COUNT` argument, with `source` 0 
 `parallel_extent`, count number n is stored as -1 - n.
 
 Records of graphs are in `graph_launch.py`. The record of a plan begins with the byte position of each step
-(`fastpath/emit/plan_steps.py`); its arguments refer to the cells, offsets and scalars of the plan, as numbered by
+(`fastpath/emit/plan_steps.py`); its arguments refer to the slots, offsets and scalars of the plan, as numbered by
 `runtime/graph_signature.py`.
 """
 

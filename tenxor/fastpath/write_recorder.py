@@ -182,9 +182,9 @@ class WriteDescription(NamedTuple):
     def of(cls, view: Tensor, value: Any) -> WriteDescription | None:
         """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write.
 
-        Return None for an empty view, a view without strides or as another dtype, and a tensor that is a known scalar or a leaf of
-        derivatives. Also return None for a bool, and for a float or int over another kind of dtype: floats are written over floats, ints
-        over floats and integers.
+        Return None for a view that is empty, has no strides, or has another dtype than its storage. Also return None for a tensor that is a
+        known scalar or a leaf of derivatives. Return None for a bool, too, and for a number over another kind of dtype: floats are written
+        over floats, ints over floats and integers.
         """
         spec, node, kind = view.spec, view.storage.node, type(value)
         if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.is_uncacheable:

@@ -56,8 +56,8 @@ class _Holder:
 def _measure_counts() -> tuple[int, tuple[int, int], int]:
     """Measure the reference counts of objects without further owners, as they appear to the functions of this module.
 
-    Return the count of an item of a list, a pair of the counts of the node and the buffer of a storage, and the count of the buffer of a
-    node. If the measurements vary, return `_UNKNOWN` for each count.
+    Return three items: the count of an item of a list; a pair of the counts of the node and the buffer of a storage; the count of the
+    buffer of a node. If the measurements vary, return `_UNKNOWN` for each count. The module calls this function once, at import.
     """
     measurements = set()
     for _ in range(5):  # of four rounds each: the interpreter specialises bytecode after fewer

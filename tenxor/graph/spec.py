@@ -370,8 +370,8 @@ def intern_spec(layout: Layout, dtype: DType) -> Spec:
 def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
     """Return the spec of `dtype` for the layout key `layout_key`, stored or made by the fast path.
 
-    Return None while the fast path is not loaded, for a layout with tables or a view chain, and if the fast path has a spec with another
-    layout key, equal but older.
+    Return None while the fast path is not loaded, and for a layout with tables or a view chain. Also return None if the fast path has a
+    spec with another layout key, equal but older.
     """
     layout = layout_key.layout
     if layout.tables is None and layout.base is None:

@@ -166,9 +166,9 @@ def _trace_if_due(signature: GraphSignature, trace_every_miss: bool = False) -> 
 def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: GraphSignature) -> Match | None:
     """Return the generic plan for `signature`, and its `StepDims` in terms of the symbolic sizes of `symbolic_signature`.
 
-    `symbolic_signature` is the same graph as `signature`, with `SymInt`s for dims. Return None if the structures differ, if no generic
-    plan holds or can be traced, if a dim of `signature` has two sizes in `symbolic_signature` or two dims share a size, or if a guard
-    fails.
+    `symbolic_signature` is the same graph as `signature`, with `SymInt`s for dims. Return None if the structures differ, if no generic plan
+    holds or can be traced, or if a guard fails. Also return None if a dim of `signature` has two sizes in `symbolic_signature`, or two dims
+    share a size.
     """
     dims, sizes = list[int](), list[int]()
     structure = extract_structure(signature, dims)

@@ -263,12 +263,11 @@ def _sum_strides(axis: Sequence[int]) -> int:
 
 
 def is_matrix_product_in_every_kernel(recipe: Recipe, product: Recipe, in_memory: Sequence[bool], has_unit_rows: Sequence[bool]) -> bool:
-    """Return whether the sum `recipe` of `product`, a product of two matrices or of stacks of matrices, adds in the same order fused with
-    its factors and with stored factors.
+    """Return whether a sum of products adds in the same order with fused factors as with stored factors.
 
-    `in_memory` says which factors are in memory, and `has_unit_rows` which factors are computed from operands with steps of 1 along their
-    last axis. Kernels of matrix products add step after step. With few results, the order also depends on the strides of the operands
-    along the steps.
+    `recipe` is the sum of `product`, a product of two matrices or of stacks of matrices. `in_memory` says which factors are in memory, and
+    `has_unit_rows` which factors are computed from operands with steps of 1 along their last axis. Kernels of matrix products add step
+    after step. With few results, the order also depends on the strides of the operands along the steps.
     """
     (key,), factor_layouts = recipe.layout_keys, [None if key is None else key.layout for key in product.layout_keys]
     assert key is not None

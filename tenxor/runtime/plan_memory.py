@@ -71,7 +71,7 @@ def _plan_memory(steps: list[PlanStep], readers: dict[int, frozenset[int]], coun
     memory to the result.
 
     The first `count` slots are the signature's; `readers` is a result of `_find_readers`. A slot of the signature donates memory only to
-    another slot of the signature, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.
+    another slot of the signature. No goal (`_find_goals`) of the slot may be left to compute after the step.
     """
     later_needs: set[int] = set()
     later_slots: set[int] = set()  # the slots of later steps

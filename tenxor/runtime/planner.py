@@ -120,8 +120,8 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
 def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) -> tuple[dict[Node, Node], list[Node], list[Node]]:
     """Rewrite a graph and choose the kernels. `order` has the pending nodes in topological order, and `roots` are the requested nodes.
 
-    Return the replacement of each rewritten node, the nodes of the new graph in topological order, and the nodes to become kernels on the
-    machine `target`, in an order in which the kernels can run.
+    Return a triple. It has the replacement of each rewritten node, as a dict, and the nodes of the new graph in topological order. The last
+    item lists the nodes to become kernels on the machine `target`, in an order in which the kernels can run.
     """
     replacement_of = rewrite_graph(order, roots)
     if replacement_of:
