@@ -190,7 +190,7 @@ def build_node_signature(
 
 
 def get_node_work_limit(product: Recipe | None) -> int:
-    """Return the work, in additions, at and above which a node is not run by a launch record.
+    """Return the work, in additions, from which on a node is not run by a launch record, but by a plan in Python.
 
     `product` is the recipe of a product that the node sums, or None. With one thread a sum over a product may do more work.
     """

@@ -102,6 +102,7 @@ def check_installed_methods() -> None:
     fallback_arguments: list[Tensor] = []
 
     def negate(x: Tensor) -> Tensor:
+        """Return `-x`, and note the call: the fallback of a patched function."""
         fallback_arguments.append(x)
         return -x
 

@@ -165,6 +165,7 @@ class SplitCall(NamedTuple):
         tensors = [x for x in args if can_get_symbolic_sizes(x)]
 
         def call_fallback(*placeholders: Any) -> Any:
+            """Call the fallback with `placeholders` in place of the tensors of `args`."""
             iterator = iter(placeholders)
             return fallback(*[next(iterator) if can_get_symbolic_sizes(x) else x for x in args])
 

@@ -489,6 +489,7 @@ def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[upcalls.Cal
 
     @wraps(original)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `original`, by the recorder of the fast path if the fast path is installed."""
         if args:
             fast_path = upcalls.installed
             if fast_path is not None:

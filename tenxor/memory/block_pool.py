@@ -340,6 +340,7 @@ class Pool:
         """
 
         def watch() -> None:
+            """Let the record decay again and again, until nothing is left to release: the body of the thread."""
             while self.has_decay_thread:
                 with suppress(_queue.Empty):
                     self.large_block_refs.discard(self.get_wake_queue().get(timeout=DECAY_S))

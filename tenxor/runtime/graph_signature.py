@@ -26,9 +26,13 @@ if TYPE_CHECKING:
         `symbolize_recipe` returns a recipe with symbolic sizes in place of dims, and `symbolize_dim` returns the symbolic size of a dim.
         """
 
-        def symbolize_recipe(self, recipe: Recipe) -> Recipe: ...
+        def symbolize_recipe(self, recipe: Recipe) -> Recipe:
+            """Return `recipe` with symbolic sizes in place of dims."""
+            ...
 
-        def symbolize_dim(self, value: int) -> int: ...
+        def symbolize_dim(self, value: int) -> int:
+            """Return the symbolic size of the dim `value`; 0 and 1 stay."""
+            ...
 
 
 OFFSET_SPACING = 1 << 48  # elements between placeholder offsets, more than a memory has

@@ -137,6 +137,7 @@ def _add_debug_output(compiled: Compiled, launch: Launch) -> Launch:
     kernel: Any = compiled.kernel
 
     def run(out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+        """Launch the kernel, and print. The arguments and the result are those of `Launch`."""
         if DEBUG_LEVEL >= 3:
             print(backend().listing(kernel), file=sys.stderr)
         if DEBUG_LEVEL >= 2:

@@ -33,7 +33,9 @@ class NodeOwner(Protocol):
     """The owner of a node, with `node` as an attribute: a storage, which may get a new node."""
 
     @property
-    def node(self) -> Node: ...
+    def node(self) -> Node:
+        """The node, read anew at each access: another thread may put in a new node."""
+        ...
 
 
 def cap_graph_size(node: Node) -> None:
@@ -212,9 +214,9 @@ def _try_realize(nodes: list[Node]) -> None:
 
 
 def _is_cheap(nodes: list[Node]) -> bool:
-    """Return whether computing the pending nodes `nodes` is no more work than a copy: their graph has few operations, each elementwise.
+    """Return whether computing the pending nodes `nodes` is no more work than a copy of the memory to be overwritten.
 
-    Return True for an empty list.
+    Their graph must have few operations, each elementwise. Return True for an empty list.
     """
     order = [node for node in capture_signature(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL_RESULT_RATIO and all([type(node.op) is Op for node in order])

@@ -165,6 +165,7 @@ def encode_graph_key(graph_signature: GraphSignature) -> str | None:
     shapes = tuple([(node.shape, node.dtype.name) for node in graph_signature.nodes if node.buffer is not None])
 
     def leaf_text(x: object) -> str | None:
+        """Return the text of `x`, an item of a key that is no tuple; None if it has no text."""
         if type(x) is Recipe:
             return None if x.is_uncacheable else _encode_recipe(x)
         return None if x is None else str(x)
@@ -191,6 +192,7 @@ def encode_structure(structure: object) -> str | None:
     texts = dict[object, str | None]()  # of operations and dtypes, which a large graph repeats
 
     def leaf_text(x: object) -> str | None:
+        """Return the text of `x`, an item of a structure that is no tuple; None if it has no text."""
         if x is None or type(x) in (int, str):
             return repr(x)
         if x not in texts:

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
         buffer: Buffer | None
 
-        def set_buffer(self, buffer: Buffer) -> None: ...
+        def set_buffer(self, buffer: Buffer) -> None:
+            """Set the memory of the computed value."""
+            ...
 
     class KernelCall(Protocol):
         """A kernel call: computes the elements of a slot by a kernel, or by several.
@@ -69,7 +71,9 @@ if TYPE_CHECKING:
             ...
 
         @property
-        def run(self) -> Callable[..., bool]: ...
+        def run(self) -> Callable[..., bool]:
+            """The function that launches the kernels (`codegen.interface.Launch`)."""
+            ...
 
 
 allocate = backend().allocate

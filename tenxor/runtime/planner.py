@@ -141,6 +141,7 @@ def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: 
     constants, products = find_constants(order, weights, fusing), set(map(find_summed_product, order))
 
     def loads_faster(constant: Node) -> bool:
+        """Return whether `constant` loads faster than the machine computes it, or is small."""
         return weights[constant] > fusing.max_constant_operations or constant.recipe.nbytes <= MAX_STANDALONE_BYTES
 
     return [n for n in inlined if (n not in constants or loads_faster(n)) and not (n in products and not has_memory_order(n))]

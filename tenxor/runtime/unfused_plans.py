@@ -400,7 +400,7 @@ def _is_read_as_stored(source: Node, product: Node) -> bool:
 
 
 def _is_stored_alone(source: Node) -> bool:
-    """Return whether `source` is in memory, or the result of a kernel of its own."""
+    """Return whether `source` is in memory, or the result of a kernel of its own: a reduction, a running reduction, or a write."""
     return source.buffer is not None or isinstance(source.op, Reduction) or is_write(source.op) or type(source.op) is Scan
 
 

@@ -166,6 +166,7 @@ class FloatBySymInt:
         return f"{self.dividend} / ({self.divisor!r})"
 
     def _reject(self, *_: object) -> Any:
+        """Raise TypeError, in place of each comparison and conversion."""
         raise TypeError(
             "a float divided by a symbolic size is only an argument of a kernel; it cannot be compared or converted, which would need"
             " a guard"
@@ -305,7 +306,7 @@ class SizeTrace:
 
     @property
     def is_pinned(self) -> bool:
-        """True if a guard fixes an input to a single value, so that the trace is valid for this value only."""
+        """True if a guard fixes an input to a single value: then the trace is valid for this value only."""
         return any([isinstance(line, Condition) and line.comparison == "==" and self._has_single_input(line.terms) for line in self.lines])
 
     def _has_single_input(self, terms: Terms) -> bool:
@@ -400,6 +401,7 @@ class SizeTrace:
         read = {self.atom_names[atom] for atom in _find_atoms((merged_lines, results))}
 
         def check() -> None:
+            """Add a line to check the guards collected so far."""
             if guards:
                 lines.append(f"if not ({' and '.join(guards)}): return None")
                 guards.clear()
@@ -458,7 +460,7 @@ def _encode_result(terms: Terms) -> list[int]:
 
 
 def _find_atoms(value: Any) -> set[int]:
-    """Return the atoms in `value`: a line, a number, or nested tuples and lists of these. `Bounds` are left out."""
+    """Return the indices of the atoms in `value`: a line, a number, or nested tuples and lists of lines and numbers. Omit `Bounds`."""
     if isinstance(value, (SymInt, Condition)):
         return {atom for monomial, _ in value.terms for atom in monomial}
     if isinstance(value, Division):
