@@ -102,8 +102,11 @@ def count_requests(count: int) -> None:
 
 
 def _compile_elsewhere(object_table: ObjectTable) -> MachineCode | None:
-    """Begin to compile the code for `object_table` in another process, set `state`, and return None. If a process was started before, or
-    none can be started, compile the code here, for some seconds, and return it.
+    """Begin to compile the code in another process, set `state`, and return None, so that no fast path is built now.
+
+    `object_table` numbers the Python objects that the code refers to. If such a process was started before, or none can be started, compile
+    the code here, for some seconds, and return the code. `_try_to_build` calls this function for `count_requests`, if the code is not
+    stored.
     """
     global state, _compilation
     from .machine_code import BackgroundCompilation, compile_code
@@ -117,8 +120,10 @@ def _compile_elsewhere(object_table: ObjectTable) -> MachineCode | None:
 
 
 def _try_to_build(compile_missing: Callable[[ObjectTable], MachineCode | None]) -> None:
-    """Build the fast path and install it, unless `start` would do nothing. `compile_missing` is called if the code is not stored. It takes
-    the object table and returns the code, or None to build no fast path now.
+    """Build the fast path and install it, but do nothing in the cases that `start` lists.
+
+    `compile_missing` is called if the code is not stored. The function takes the object table and returns the code, or None to build no
+    fast path now.
     """
     if state == "on" or _disabled_contexts or is_owned_by_this_thread(compute_lock) or not try_acquire(_build_lock):
         return
@@ -188,9 +193,10 @@ def _install(candidate: FastPath) -> bool:
 
 
 def get_object_table() -> ObjectTable | None:
-    """Return the Python objects that the generated code refers to, without generating code; None if this process cannot have the fast path.
+    """Return the table that numbers the Python objects to which the generated code refers, without generating code.
 
-    The builder of prebuilt machine code (`aot/build.py`) uses these objects.
+    The builder of prebuilt machine code (`aot/build.py`) compiles the code for this table. Return None if this process cannot have the fast
+    path.
     """
     if _find_obstacle():
         return None

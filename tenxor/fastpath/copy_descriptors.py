@@ -1,4 +1,9 @@
-"""Copy descriptors: how rows are selected by indices or masks, and how tensors are joined, recorded as integers for generated code."""
+"""Copy descriptors: integers that tell the generated code of the fast path which memory to copy where, without Python. Some descriptors
+select rows: `x[key]`, where `key` is an index tensor, a mask or a list of integers. A row is an element along the indexed axes, such as
+`x[2]`. Other descriptors join tensors, as `concat` does. A descriptor depends on specs alone: a `Spec` is the interned shape, strides and
+dtype of a tensor. The first call by Python records the descriptor, in a `CopyTemplate` in the tables of a spec. Later calls with equal
+specs find the template. A size-generic template (`SizedTemplate`) serves all sizes that satisfy recorded conditions, the guards.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +89,10 @@ def _convert_key_item(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
 
 
 def _get_indexed_size(x: Tensor, key: tuple[Any, ...], k: int) -> int:
-    """Return the size of the axis of `x` indexed by item `k` of the tuple `key`, a mask of one axis; -1 if `key` does not tell the axis."""
+    """Return the size of the axis of `x` that item `k` of the index key `key` selects from. The item is a mask of one axis.
+
+    Return -1 if the axis is unknown, since `key` has an item of an unusual type or too many items.
+    """
     if not _AXIS_KEY_TYPES.issuperset(map(type, key)):
         return -1
     axes = [0 if item is None or item is ... else item.ndim if type(item) is Tensor and item.dtype is boolean else 1 for item in key]
@@ -140,11 +148,11 @@ def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
 
 def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indices: Any = None) -> Any:
-    """Return the flat row-major indices that the index tensors `keys` of axes with `sizes` select, as an int64 tensor in memory. Negative
-    indices count from the end.
+    """Return the flat row-major indices of the elements that several index tensors select, as an int64 tensor in memory.
 
-    `flat_indices` is a tensor of flat indices along further axes in front of these, or None without such axes. Return None if an index is
-    out of range, or if the result is too large to compute now.
+    `keys` are the index tensors, one for each of the axes with the sizes `sizes`; negative indices count from the end. `flat_indices` is a
+    tensor of flat indices along further axes in front, or None without such axes. Return None if an index is out of range, or if the result
+    is too large to compute now.
     """
     fits: Any = None
     for k, size in zip(keys, sizes, strict=False):
@@ -162,8 +170,9 @@ def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indice
 def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
     """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list.
 
-    The record is a `CopyTemplate` stored with the spec of `x`. If no descriptor can copy the rows, an empty template says so. Do nothing if
-    a record exists, for a transient layout (`is_uncacheable`), or for a list of other items than integers. After a few calls of one
+    The methods that read, write or add to selected rows call this function after the fallback. The record is a `CopyTemplate` in the tables
+    of the spec of `x`. If no descriptor can copy the rows, an empty template says so. Do nothing if a record exists, or for a list of other
+    items than integers. Also do nothing if the offset tables of `x` are too large to cache (`is_uncacheable`). After a few calls of one
     signature, also trace a size-generic template.
     """
     if type(key) is list and set(map(type, key)) != {int}:
@@ -214,8 +223,9 @@ def describe_index_keys(x: Tensor, *key_items: object) -> list[IntOrSymInt] | No
 
 
 def gather(x: Tensor, *key_items: Any) -> Any:
-    """Return the pending tensor `x[key_items]`, a gather by index tensors. Among `key_items`, the class `slice` stands for a whole axis. An
-    invalid index raises the errors of indexing.
+    """Return the pending tensor `x[key_items]`, a gather by index tensors.
+
+    An item is an index tensor, an integer, None, or the class `slice` for a whole axis. Raise the errors of indexing for an invalid index.
     """
     return x._gather(x._select_by_key("indexing", x.layout, tuple([slice(None) if item is slice else item for item in key_items])))
 
@@ -247,6 +257,7 @@ def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def method(x: Tensor, *args: Any, **keywords: Any) -> Any:
+        """Call the fallback `index_add_`, record the rows if the axis is 0, and return the result."""
         result = fallback(x, *args, **keywords)
         if type(x) is Tensor and len(args) == 3 and type(args[0]) is int and args[0] == 0 and type(args[1]) is Tensor:
             record_row_selection(x, args[1])
@@ -256,10 +267,11 @@ def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def record_row_count(row_template: CopyTemplate, count: int) -> None:
-    """Record the template of a tensor of `count` rows selected by a mask, unless the tensor has more than `MAX_SELECTED_BYTES` bytes.
+    """Record the template by which the generated code makes a tensor of `count` rows, selected by a mask.
 
-    `row_template` is the template of the selection, with the spec of one row; the record is stored with this spec. The generated code calls
-    this function for a new count.
+    The generated code calls this function after it has counted the true elements of the mask and found a new count. `row_template` is the
+    template of the selection; its spec is that of one row, and the record is stored with this spec. Do nothing for a result of more than
+    `MAX_SELECTED_BYTES` bytes.
     """
     shape = (count, *row_template.spec.shape)
     spec = intern_spec(Layout.contiguous(shape), row_template.spec.dtype)
@@ -268,9 +280,10 @@ def record_row_count(row_template: CopyTemplate, count: int) -> None:
 
 
 class _CopyDescriptor(NamedTuple):
-    """A copy descriptor: the integers `words` for generated code, and the `spec` and `recipe` of the result.
+    """A copy descriptor: the integers `words`, with the `spec` and the `recipe` of the result.
 
-    If the size of the result depends on a mask, `recipe` is None and `spec` is the spec of one row.
+    The recipe is that of data in memory (`DATA`). If the size of the result depends on a mask, `recipe` is None and `spec` is the spec of
+    one row. The words may be symbolic sizes.
     """
 
     spec: Spec
@@ -278,13 +291,13 @@ class _CopyDescriptor(NamedTuple):
     words: tuple[IntOrSymInt, ...]
 
     def build_template(self) -> CopyTemplate:
-        """Return the result template with the packed descriptor."""
+        """Return the result template with the words packed as 64-bit integers. No word may be symbolic."""
         return CopyTemplate(self.spec, self.recipe, struct.pack(f"={len(self.words)}q", *self.words))
 
     def build_sized_template(self, traced: SymbolicSizes, concrete_template: CopyTemplate) -> SizedTemplate:
-        """Return the size-generic template of this descriptor, whose words are symbolic sizes of `traced`.
+        """Return the size-generic template of this descriptor, whose words are symbolic sizes.
 
-        `concrete_template` is the template of the same call for concrete sizes.
+        `traced` has the trace of the sizes. `concrete_template` is the template of the same call for concrete sizes.
         """
         symbolic_template = CopyTemplate(self.spec, self.recipe)
         return SizedTemplate(traced.trace, symbolic_template, concrete_template, [(RESULT_RECORD, None, self.words, None)])
@@ -321,8 +334,8 @@ def _describe_rows_by_key(spec: Spec, spec_or_length: Spec | int) -> _CopyDescri
 def _describe_rows_by_tensor(spec: Spec, key: Spec) -> _CopyDescriptor | None:
     """Return the copy descriptor of rows of a tensor of `spec`, selected by a mask or index tensor of spec `key`.
 
-    Return None if no descriptor can copy the rows: for an empty key, a key that one loop cannot walk, a 0-d key, a mask with gaps or of
-    another shape than the leading axes, another dtype, and where `_describe_rows` returns None.
+    Return None if no descriptor can copy the rows: for a key that is empty, has no axes, or needs more than one loop. Also return None for
+    a mask with gaps or of another shape than the leading axes, for other dtypes, and where `_describe_rows` returns None.
     """
     if key.strides is None or key.layout_key.is_uncacheable or not key.size:
         return None
@@ -341,9 +354,9 @@ def _describe_rows_by_tensor(spec: Spec, key: Spec) -> _CopyDescriptor | None:
 def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_itemsize: int, key_step: int) -> _CopyDescriptor | None:
     """Return the copy descriptor of rows that a key selects along the first `axes` axes of a tensor of `spec`, or None.
 
-    `kind` is an index into `INDEX_DTYPES`, or `MASK_KEY_KIND`. The key has `shape`, elements of `key_itemsize` bytes, `key_step` bytes
-    apart. Return None unless one loop walks the first axes, and a row is contiguous. Also return None for an empty tensor, and for a key or
-    a result too large for copies.
+    The key is a mask or a set of indices. `kind` is `MASK_KEY_KIND`, or the position of the dtype of the indices in `INDEX_DTYPES`. The key
+    has the shape `shape`, and elements of `key_itemsize` bytes that are `key_step` bytes apart. Return None unless one loop walks the first
+    axes, and a row is contiguous. Also return None for an empty tensor, and for a key or a result too large for copies.
     """
     if spec.strides is None or len(spec.shape) < axes or not spec.size:
         return None
@@ -369,13 +382,15 @@ def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key
 def record_join(
     op: str, tensors: Sequence[Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how to join tensors like `tensors` by copies, or record that copies alone cannot join them. Do nothing if a record exists, or
-    if an item of `tensors` is no plain tensor.
+    """Record how to join tensors like `tensors` by copies, or record that copies alone cannot join them.
 
-    `op` names the joining function, `arguments` and `keywords` are its further arguments, and `result` is the tensor returned. `arrange`
-    takes the pieces and the further arguments, and returns the layout of the result and the copy of each piece into the result, or None.
-    Nothing is recorded for more than `MAX_JOINED_TENSORS` tensors, with a tensor among the further arguments, or for transient layouts.
-    More than `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call. A size-generic template may be traced, too.
+    The joining functions (`api/concatenation.py`) call this function after the fallback. `op` names the function, `tensors` are its first
+    argument, `arguments` and `keywords` the further arguments, and `result` is the tensor returned. `arrange` takes the tensors and the
+    further arguments, and returns the layout of the result and the copy of each piece (`Arrangement`), or None.
+
+    Do nothing if a record exists, or for more than `MAX_JOINED_TENSORS` tensors. Also do nothing with a tensor among the further arguments,
+    an item that is not exactly a `Tensor`, or a layout too large to cache. More than `MAX_FIRST_CALL_TENSORS` tensors are recorded at the
+    second call. A size-generic template may be traced, too.
     """
     if not 0 < len(tensors) <= MAX_JOINED_TENSORS or set(map(type, tensors)) != {Tensor}:
         return
@@ -418,10 +433,10 @@ def _trace_join(
     arrange: Arrange,
     template: CopyTemplate,
 ) -> SizedTemplate | None:
-    """Return the size-generic template for joining `pieces`; None if one cannot be made. `template` is the template for these sizes.
+    """Return the size-generic template for joining `pieces`, a sequence of tensors; None if the copies are not size-generic.
 
-    `numbers` are the sizes to become symbolic. `arrange` takes the pieces, `arguments` and `keywords`. It returns the layout of the result
-    of `dtype`, and the copy of each piece into the result, or None.
+    `numbers` are the sizes to become symbolic, and `template` is the template for these sizes. `arguments`, `keywords` and `arrange` are
+    those of `record_join`, and `dtype` is the dtype of the result.
     """
     traced = SymbolicSizes(numbers)
     placeholders = [make_symbolic_argument(traced, x) for x in pieces]
@@ -435,10 +450,10 @@ def _trace_join(
 
 
 def _describe_join(pieces: Sequence[Tensor], dtype: DType, arrangement: Arrangement | None) -> _CopyDescriptor | None:
-    """Return the copy descriptor that joins `pieces` to a result of `dtype`. Its words hold a strided copy for each region copied.
+    """Return the copy descriptor that joins `pieces` to a result of `dtype`: the number of copies, and a strided copy for each.
 
-    `arrangement` is the layout of the result and the copies into it, or None. Return None if `arrangement` is None, if the result is empty,
-    if kernels copy faster (`should_copy_by_kernels`), or if a copy needs a kernel.
+    `arrangement` is the layout of the result and a `PieceCopy` for each copy, or None. Return None if `arrangement` is None, if the result
+    is empty, if kernels copy faster (`should_copy_by_kernels`), or if a copy needs a kernel.
     """
     if arrangement is None:
         return None

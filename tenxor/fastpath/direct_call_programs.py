@@ -1,7 +1,10 @@
-"""Programs of direct calls: integers that tell generated code how to compute a result on our memory (`fastpath/emit/direct_calls.py`,
-`fastpath/emit/row_sorting.py`).
+"""Programs of direct calls: 64-bit integers by which the generated code of the fast path computes a result on our memory, without NumPy
+arrays. A program begins with an opcode: `CALL_OPCODE` for a C function of NumPy, or a constant from `SORT` to `UNIQUE` for code of ours.
+Python builds a program when a call is recorded; the generated code runs the program at later calls with tensors of equal specs. A
+description of the computation, a `DirectCall`, has addresses and options, but no sizes; the program adds them. A byte layout is a pair of a
+shape and strides in bytes. Scratch memory is a temporary block.
 
-A program begins with an opcode: `CALL_OPCODE` for a C loop of NumPy, or a constant from `SORT` to `UNIQUE`.
+`fastpath/emit/direct_calls.py` and `fastpath/emit/row_sorting.py` emit the code that runs programs.
 """
 
 from __future__ import annotations
@@ -72,9 +75,10 @@ def build_program(
 
 
 def _build_ordering_program(operation: OrderingOp | CountingOp, operands: LocatedOperands) -> Sequence[int] | None:
-    """Return the program of the ordering or counting operation `operation` as integers; None if the generated code cannot do it.
+    """Return the program of a sort, a search or a count as integers; None if the generated code cannot do it.
 
-    `operands` says how each operand is stored: index of its tensor among the arguments, offset in bytes, and shape and strides in bytes.
+    `operation` describes the computation. `operands` says how each operand is stored: index of its tensor among the arguments, offset in
+    bytes, and shape and strides in bytes.
     """
     if isinstance(operation, CountingOp):
         return _build_bincount(operation, operands) if operation.name == "bincount" else _build_unique(operation, operands[0])
@@ -92,9 +96,11 @@ def _pack_widened_call(
 ) -> bytes | None:
     """Return the program, as bytes, of a loop in double precision for data in single precision, as NumPy computes them.
 
-    The operands are converted into scratch memory, the loop runs on them, and the results are rounded. `loop` describes the loop. The
-    further arguments are those of `pack_program`; `floats` is its `float_count`. Return None if the operands need more than
-    `MAX_SCRATCH_BYTES` of scratch memory, or more than three nested loops to copy.
+    When the program runs, the operands are converted into scratch memory, the loop runs on them, and the results are rounded. `loop`
+    describes the loop. `operands`, `results` and `itemsizes` are those of `pack_program`, and `floats` is its `float_count`.
+
+    Return None if operands and results need more than `MAX_SCRATCH_BYTES` of scratch memory, or if a stride is no multiple of the item
+    size. Also return None if an operand needs more than three nested loops to copy, or if a single loop cannot walk the arrays.
     """
     itemsize = FLOAT32_BYTES * floats // prod(operands[0][2][0]) if floats else FLOAT32_BYTES
     words, scratch_offsets, scratch_layouts, end = list[int](), list[int](), list[ByteLayout](), 0
@@ -141,12 +147,14 @@ def _pack_widened_call(
 
 
 def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], results: Sequence[ByteLayout], itemsize: int) -> bytes | None:
-    """Return the program of a QR factorisation as bytes, or None.
+    """Return the program of a QR factorisation as bytes; None if the generated code cannot do it.
 
-    `functions` describes the factorisation. `operand` says how the matrices are stored, as in `pack_program`, and `results` are the layouts
-    of both factors. `itemsize` is the bytes of an element. The matrices are copied into scratch memory. The first function of C makes
-    triangles of them, the second makes the orthonormal factor, and both are copied to the results. Return None for empty matrices, for more
-    than `MAX_SCRATCH_BYTES` of scratch memory, and for matrices that need more than three nested loops to copy.
+    `functions` describes the factorisation. `operand` says how the matrices are stored, as in `pack_program`; `results` are the byte
+    layouts of both factors, and `itemsize` is the bytes of an element. When the program runs, the matrices are copied into scratch memory.
+    The first C function makes triangles of them, the second makes the orthonormal factor, and both are copied to the results.
+
+    Return None for empty matrices, for more than `MAX_SCRATCH_BYTES` of scratch memory, and for a stride that is no multiple of `itemsize`.
+    Also return None for matrices that need more than three nested loops to copy, and for layouts that a single loop cannot walk.
     """
     (tensor_index, start, (shape, strides)), (factor_shape, triangle_shape) = operand, [shape for shape, _ in results]
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -204,8 +212,8 @@ def _get_dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 def _build_sort(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> tuple[int, ...] | None:
     """Return the program of `operation`, which sorts rows along the last axis, or (`argsort`) returns the positions in sorted order.
 
-    `operand` says how the elements are stored: index of the tensor, offset in bytes, and shape and strides in bytes. Return None if the
-    operand is empty, or if up to three nested loops cannot copy it.
+    `operand` says how the elements are stored, as in `pack_program`. Return None if the operand is empty, or if a stride is no multiple of
+    the item size. Also return None if up to three nested loops cannot copy the operand.
     """
     (_, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -237,10 +245,10 @@ _SEARCH_OPCODES = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _build_search(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of the search `operation` ("searchsorted" or "digitize") for elements in a sorted array. `operands` are the sorted
-    array, then the wanted values.
+    """Return the program of the search `operation` ("searchsorted" or "digitize") for elements in a sorted array.
 
-    Return None unless each of `operands` has elements, and one loop with a constant stride walks them.
+    `operands` says how two arrays are stored, as in `pack_program`: the sorted array, then the wanted values. Return None unless each has
+    elements, and one loop with a constant stride walks it.
     """
     words = [_SEARCH_OPCODES[operation.name], SEARCHABLE_DTYPES.index(operation.dtype), int(operation.is_right_side)]
     operand_words = _describe_operands(operands)
@@ -248,11 +256,11 @@ def _build_search(operation: OrderingOp, operands: LocatedOperands) -> tuple[int
 
 
 def _build_interpolation(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of the linear interpolation `operation`. `operands` says how three arrays are stored: the places wanted, the
-    points, and the heights there.
+    """Return the program of the linear interpolation `operation`.
 
-    Operands in single precision are converted into scratch memory first. Return None unless each of `operands` has elements, and one loop
-    with a constant stride walks them.
+    `operands` says how three arrays are stored, as in `pack_program`. They are the coordinates at which values are wanted, the coordinates
+    of the points, and the heights of the points. The program converts operands in single precision into scratch memory first. Return None
+    unless each array has elements, and one loop with a constant stride walks it.
     """
     words, end = list[int](), 0
     for operand, (_, itemsize) in zip(operands, operation.keys, strict=True):
@@ -281,10 +289,10 @@ def _describe_operands(operands: LocatedOperands) -> list[int] | None:
 
 
 def _build_bincount(operation: CountingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of `operation`, which counts integers or sums their weights.
+    """Return the program of `operation`, which counts how often each integer occurs, or sums the weights of each integer.
 
-    `operands` says how the integers are stored, and then the weights, if any: index of the tensor, offset in bytes, and shape and strides
-    in bytes. Return None unless each operand has elements, and one loop with a constant stride walks them.
+    `operands` says how the integers are stored, and then the weights, if any, as in `pack_program`. Return None unless each operand has
+    elements, and one loop with a constant stride walks it.
     """
     words = _describe_operands(operands)
     return None if words is None else (BINCOUNT, COUNTABLE_DTYPES.index(operation.dtype), operation.min_count, len(operands) - 1, *words)
@@ -293,9 +301,9 @@ def _build_bincount(operation: CountingOp, operands: LocatedOperands) -> tuple[i
 def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -> tuple[int, ...] | None:
     """Return the program of `operation`, which finds the distinct elements, and their counts and positions if selected.
 
-    The program sorts a copy; `operation.selected_results` selects the results. `operand` locates the elements: index of the tensor, offset
-    in bytes, and shape and strides in bytes. Return None if the operand is empty, or a stride is no multiple of the item size. The same if
-    up to three nested loops cannot copy it.
+    The program sorts a copy of the elements; `operation.selected_results` selects the results. `operand` locates the elements, as in
+    `pack_program`. Return None if the operand is empty, or if a stride is no multiple of the item size. Also return None if up to three
+    nested loops cannot copy the operand.
     """
     (tensor_index, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -324,9 +332,10 @@ def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -
 
 
 def _build_lexsort(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of `operation`, an indirect sort by the keys `operands`.
+    """Return the program of `operation`, an indirect sort by several keys.
 
-    Return None unless each key is one contiguous row of two elements or more.
+    `operands` says how each key is stored, as in `pack_program`, the least significant key first. Return None unless each key is one
+    contiguous row of two elements or more.
     """
     words = list[int]()
     for (tensor_index, start, (shape, strides)), (function, itemsize) in zip(operands, operation.keys, strict=True):

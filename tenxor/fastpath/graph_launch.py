@@ -1,4 +1,8 @@
-"""Launch records of graphs computed as a whole, and of updates in the memory that they overwrite (`fastpath/emit/graph_evaluation.py`).
+"""Launch records of graphs computed as a whole, and of updates in the memory that they overwrite (`fastpath/emit/graph_evaluation.py`). A
+graph is a pending node with all pending nodes below it. A launch record tells the generated code which kernels to launch, in order, with
+which arguments: 64-bit integers, packed as bytes. The kernels are those of a plan. A record is found by a key made of the recipes of the
+graph: operations, shapes, dtypes and layouts. An update computes new values for a part of a storage, as `x[1:] += y`, by one kernel that
+writes over the old values.
 
 A record begins with four integers: the number of node entries, the number of kernels, whether Python must wake worker threads, and the
 limit of runs. The record of an unfused plan (`runtime/unfused_plans.py`) has a limit: generated code counts the limit down to 1, and then
@@ -68,7 +72,10 @@ plans_in_use: set[Plan] = set()  # the plans whose kernels the records use
 
 
 def drop_graph_records() -> None:
-    """Drop the launch records of graphs and updates, and the kernels held only by them. Wait for another thread that is computing."""
+    """Drop the launch records of graphs and updates, and the kernels held only by them. Wait for another thread that is computing.
+
+    The registry of caches calls this function, and `_store_record` if the tables are full.
+    """
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
         for cache in (plans_in_use, graph_records, update_records, request_counts):
             cache.clear()
@@ -144,9 +151,10 @@ def _store_record(
 ) -> None:
     """Store the launch record `record` of the graph of `root` in `records`, which is `graph_records` or `update_records`.
 
-    If `MAX_GRAPH_RECORDS` records are stored, drop them all first. `signature` is the graph signature, and `plan` holds the kernels. After
-    `CALLS_BEFORE_TRACING` graphs of one signature, trace a size-generic record: `trace_symbolic` takes `signature` and the signature with
-    symbolic sizes, and returns that record, or None. Nothing is traced for an unfused plan, and for an update without a record.
+    If `MAX_GRAPH_RECORDS` records are stored, drop them all first. `signature` is the graph signature, and `plan` has the kernels, which
+    must stay in memory as long as the record. After `CALLS_BEFORE_TRACING` graphs of one signature, trace a size-generic record:
+    `trace_symbolic` takes `signature` and the same signature with symbolic sizes, and returns the record, or None. Nothing is traced for an
+    unfused plan, and for an update without a record.
     """
     if len(graph_records) + len(update_records) >= MAX_GRAPH_RECORDS:
         graph_launch_records.evictions += 1
@@ -167,7 +175,11 @@ def _store_record(
 
 
 class _RunCounter:
-    """A counter of the runs of the launch record `record` of an unfused plan."""
+    """A counter of the runs of the launch record `record` of an unfused plan.
+
+    The generated code counts down the limit of runs in the bytes of the record. The deferral of the plan calls the counter to learn how
+    often the record has run.
+    """
 
     __slots__ = ("last_limit", "record")
 
@@ -181,7 +193,7 @@ class _RunCounter:
         return limit
 
     def __call__(self) -> int:
-        """Return the number of runs since the last call."""
+        """Return the number of runs of the record since the last call."""
         limit, self.last_limit = self.last_limit, self.read_limit()
         return limit - self.last_limit
 
@@ -213,9 +225,10 @@ def _pack_words(words: Sequence[Any]) -> bytes:
 
 
 def _trace_graph_record(signature: GraphSignature, symbolic_signature: GraphSignature) -> SymbolicRecord | None:
-    """Return the symbolic launch record of a graph, as words and plan; None if the graph has no generic plan.
+    """Return the size-generic launch record of a graph: its integers, and the plan with the kernels; None if the graph has no generic plan.
 
-    `symbolic_signature` is `signature` with symbolic sizes. Empty words mean that graphs of this signature are not run by launch records.
+    `symbolic_signature` is `signature` with symbolic sizes, and some of the returned integers are symbolic. An empty sequence of integers
+    means that graphs of this signature are not run by launch records.
     """
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:
@@ -225,12 +238,11 @@ def _trace_graph_record(signature: GraphSignature, symbolic_signature: GraphSign
 
 
 def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrSymInt]:
-    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`; an empty sequence if no
-    record can run the graph.
+    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`, in the format of this module.
 
-    The result is empty if the plan needs more than `MAX_KERNELS` kernels or `MAX_NODES` nodes, or if a result is too large: more than
-    `MAX_RESULT_BYTES`, or `MAX_SMALL_BLOCK_BYTES` for an intermediate. The result is also empty if a kernel needs Python, or if the plan
-    reads a small part of a large inlined node: Python counts requests for such parts (`runtime/element_requests.py`).
+    An empty sequence means that no record can run the graph. The plan may need more than `MAX_KERNELS` kernels or `MAX_NODES` nodes. A
+    result may have more than `MAX_RESULT_BYTES` bytes, or an intermediate more than `MAX_SMALL_BLOCK_BYTES`. A kernel may need Python. Or
+    the plan reads a small part of a large inlined node: Python counts requests for such parts (`runtime/element_requests.py`).
     """
     root_index = len(signature.nodes) - 1
     if len(plan.steps) > MAX_KERNELS or len(signature.nodes) + plan.additional_slot_count > MAX_NODES:
@@ -274,7 +286,7 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
 def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
     """Return a dict from the result slot of each step of `plan` to the node in whose memory the result is written, or None.
 
-    This is the step's own node, or the last node that overwrites the result. Slots and nodes have the same numbers.
+    Slots and nodes have the same numbers. The node is the step's own node, or the last node that overwrites the result.
 
     Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
     the plan writes a copy; or the result is larger than `MAX_SMALL_BLOCK_BYTES` bytes, since the write may then be one of many pending
@@ -296,11 +308,11 @@ def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
 
 
 def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int, int]]:
-    """Return pairs of the index and the role of each inlined node of `plan` with a high cost of a second computation
-    (`Plan.expensive_slots`).
+    """Return pairs of the index and the role of each inlined node of `plan` that is expensive to compute a second time.
 
-    The role is `INLINED_EXPENSIVE` for a node with many elements, or for a node cheap to store, and otherwise `INLINED`. The role is
-    `STORED` if sums would add in another order without the node. The nodes are numbered as in `signature`.
+    These are the nodes in `Plan.expensive_slots`, numbered as in `signature`. The role is `INLINED_EXPENSIVE` for a node with many
+    elements, or for a node cheap to store, and otherwise `INLINED`. The role is `STORED` if sums would add in another order without the
+    node.
     """
     nodes, reordered_ids = signature.nodes, find_reordered_ids(signature.nodes) if plan.expensive_slots else set()
     costly_indices = {k for k in plan.expensive_slots if k in plan.cheap_to_store_slots or _is_expensive(nodes[k], plan.target)}
@@ -339,8 +351,9 @@ def _split_loop(step: PlanStep, target: Target) -> tuple[int, int]:
 
 
 def _is_expensive(node: Node, target: Target) -> bool:
-    """Return whether the pending node `node` is too expensive to be computed twice: it or a source has `max_gil_held_work` elements or
-    more, a threshold of `target`.
+    """Return whether the pending node `node` is too expensive to be computed twice.
+
+    The node or a source then has `max_gil_held_work` elements or more, a threshold of the machine `target`.
     """
     return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.thread_limits.max_gil_held_work
 
@@ -360,9 +373,10 @@ def _build_update_record(signature: GraphSignature) -> tuple[bytes, Plan]:
 
 
 def _trace_update_record(signature: GraphSignature, symbolic_signature: GraphSignature) -> SymbolicRecord | None:
-    """Return the symbolic launch record of an update, as words and plan; None if it cannot be made size-generic.
+    """Return the size-generic launch record of an update, in the format of a graph's record: its integers, and the plan with the kernel.
 
-    `symbolic_signature` is `signature` with symbolic sizes.
+    `symbolic_signature` is `signature`, of the update, with symbolic sizes, and some of the returned integers are symbolic. Return None if
+    the record cannot be made size-generic.
     """
     symbolic_record = trace_record(signature, symbolic_signature, get_update_work_limit(), lambda: _build_update_record(signature))
     return None if symbolic_record is None else (_convert_update_words(signature, symbolic_record[0]), symbolic_record[1])

@@ -1,8 +1,8 @@
-"""Recording of calls that NumPy computed, as templates for direct calls.
-
-While a function is recorded, the package reports each result computed by NumPy. Often a C function of NumPy, or generated code, can compute
-the same directly on our memory, without arrays. This module turns such a report into a result template (`ResultTemplate`) with a program
-(`direct_call_programs.py`) for the generated code.
+"""Recording of calls that NumPy computed, as templates for direct calls. While the fast path records a call of a function, the package
+reports each result that NumPy computed (`HostReport`). Often a C function of NumPy, or generated code, can compute the same directly on our
+memory, without arrays: a direct call. This module turns a report into a result template (`ResultTemplate`) with a program
+(`direct_call_programs.py`). The generated code runs the program at later calls with arguments of equal specs: equal shapes, strides and
+dtypes.
 """
 
 from __future__ import annotations
@@ -138,7 +138,10 @@ def locate_operands(
 
 
 def count_real_floats(operands: Sequence[Tensor]) -> int:
-    """Return the number of real floats in the first of `operands`: a complex element counts as two."""
+    """Return the number of real floats in the first of `operands`: a complex element counts as two.
+
+    Some direct calls test so many floats for infinities and NaN first.
+    """
     return operands[0].size * (2 if operands[0].dtype.is_complex else 1)
 
 
@@ -161,8 +164,9 @@ def match_result_tensors(call_result: Any, results: Sequence[Tensor]) -> tuple[T
 
 
 def build_element_templates(tensors: Sequence[Tensor]) -> tuple[InMemoryTemplate, ...]:
-    """Return a result template for each of `tensors`, as a tuple: a replay makes a tensor of the same spec in new memory, at the same
-    offset.
+    """Return a result template for each of `tensors`, as a tuple.
+
+    A replay makes a tensor of the same spec in new memory, at the same offset from the start of the memory.
     """
     return tuple([InMemoryTemplate(t.spec, t.storage.node.recipe, t.offset) for t in tensors])
 
@@ -206,12 +210,12 @@ def is_tensor_of_scalar(tensor: Tensor, scalar: Any) -> bool:
 
 
 def get_byte_layout(tensor: Tensor) -> ByteLayout:
-    """Return the shape of `tensor`, and its strides in bytes. The layout must have strides."""
+    """Return the byte layout of `tensor`: a pair of its shape, and its strides in bytes. The layout must have strides."""
     return tensor.shape, tuple([s * tensor.dtype.itemsize for s in tensor.layout.strides])
 
 
 def reorder_arguments(compute: Callable[..., Any], array_indices: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
-    """Return a function that calls `compute` with its arrays reordered and reshaped.
+    """Return a function that calls `compute`, a function of NumPy arrays, with its arrays reordered and reshaped.
 
     Argument k of `compute` is array `array_indices[k]` of the new function's arguments, reshaped to `shapes[k]`.
     """
@@ -256,9 +260,10 @@ def build_announced_template(
     """Return the template of `result`, the result of the function `name`, which announced a direct call; None if no direct call can compute
     it.
 
-    `announcement` is the report of the direct call. `arguments` are the arguments of the function, the last of them by the keywords
-    `keyword_names`. After a few calls of one signature, also trace a size-generic template, if the size of the result depends on a count
-    only.
+    A function announces with `report_direct_call` (`api/host_calls.py`) how the generated code can compute its result. `announcement` is
+    this report. `arguments` are the arguments of the function, the last of them by the keywords `keyword_names`. After a few calls of one
+    signature, also trace a size-generic template, but only for a counting operation (`CountingOp`). Trace nothing with an integer argument,
+    which may be a size.
     """
     tensors = [t for t in arguments if type(t) is Tensor]
     operands, results, _, direct_call, make_direct_call = announcement

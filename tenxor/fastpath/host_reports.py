@@ -1,6 +1,6 @@
-"""Reports of results that NumPy computed, collected while a call is recorded.
-
-The functions that call NumPy report what they computed, and how. `host_call_recorder.py` turns a report into a result template.
+"""Reports of results that NumPy computed, collected while the fast path records a call. A report names the operands and the results, and
+says how to compute the results again. The functions that call NumPy (`api/host_calls.py`) send the reports. `host_call_recorder.py` turns a
+report into a result template, by which the generated code replays the call without Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HostReport(NamedTuple):
-    """A report of one external computation, with the operand tensors `operands`, the result tensors `results`, and two ways to repeat it.
+    """A report of one computation by NumPy: the operand tensors `operands`, the result tensors `results`, and two ways to repeat it.
 
     `compute` is a function of NumPy arrays with the elements of the operands; it returns arrays for the results. `direct_call` describes a
     direct call (`DirectCall`). Either may be None. `make_direct_call` returns the description for further operands; it is given if the
@@ -37,7 +37,8 @@ _reports_by_thread: dict[int, list[HostReport]] = {}  # by id of the thread with
 
 @contextmanager
 def collect_reports() -> Iterator[list[HostReport]]:
-    """Return a context that collects the reports of external computations in this thread while open. It gives a list, which grows.
+    """Return a context that collects the reports of computations by NumPy in this thread while open. It gives a list of `HostReport`s,
+    which grows.
 
     Contexts may be nested: at its end, an inner context passes the reports on to the outer context.
     """
@@ -55,9 +56,10 @@ def collect_reports() -> Iterator[list[HostReport]]:
 
 
 def note_report(*fields: Any) -> None:
-    """Note a report of an external computation, if this thread has an open `collect_reports` context.
+    """Add a report of a computation by NumPy to the list of the innermost open `collect_reports` context of this thread, if any.
 
-    The arguments `fields` are the fields of `HostReport`.
+    The arguments `fields` are the fields of `HostReport`. While the fast path is installed, this function is the `HostCallObserver` that
+    the functions with calls of NumPy call.
     """
     reports = _reports_by_thread.get(get_ident())
     if reports is not None:

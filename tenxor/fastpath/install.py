@@ -1,4 +1,7 @@
-"""Building, linking and installing the fast path: `FastPath` holds the generated code and swaps the methods of `Tensor`."""
+"""Building, linking and installing the fast path: `FastPath` holds the generated machine code and swaps the methods of `Tensor`. A
+generated method does ordinary calls by itself, and calls the fallback, the original method in Python, for every other call. Recording
+stores a result of the fallback as a template, by which the generated method does such calls later.
+"""
 
 from __future__ import annotations
 
@@ -273,9 +276,10 @@ class FastPath:
         self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
 
     def link(self, code: MachineCode, disable: Callable[[], AbstractContextManager[None]]) -> None:
-        """Create the objects to call `code`, the linked machine code with its origin. Nothing calls them before `install`.
+        """Create the objects to call the machine code `code`: methods, functions and switches. Nothing calls them before `install`.
 
-        `disable` returns a context manager that disables the fast path; the recorder uses it while tracing.
+        `code` is a pair: the linked code, a mapping from symbols to addresses, and the origin of the code as a text. `disable` returns a
+        context manager that disables the fast path; the recorder uses it while tracing.
         """
         objects_by_name = self.objects_by_name
         self.library, self.origin = code
@@ -341,8 +345,9 @@ class FastPath:
     def announce(self) -> None:
         """Announce the generated code to other modules, once; `self` must never die afterwards.
 
-        If deallocators cannot be replaced, raise LookupError and change nothing. The caller must exclude user code (`exclude_user_code`).
-        Other threads may run, since each step is complete in itself.
+        Replace the deallocators of small objects, and add descriptors for foreign names. Python and the code share the counters of serial
+        numbers and the table of specs from now on. If deallocators cannot be replaced, raise LookupError and change nothing. The caller
+        must exclude user code (`exclude_user_code`). Other threads may run, since each step is complete in itself.
         """
         if self.is_announced:
             return
@@ -365,7 +370,10 @@ class FastPath:
         )
 
     def _build_fallback(self, method: Method) -> Any:
-        """Return the fallback of `method` in Python. If the fast path can replay the results, it is wrapped so that they are recorded."""
+        """Return the Python function that the generated code of `method` calls when it declines: the fallback, possibly in a wrapper.
+
+        If the fast path can replay the results of the method, the wrapper records them.
+        """
         fallback = self.fallbacks[method.name]
         name = method.name
         if method.in_place_op:
@@ -387,12 +395,14 @@ class FastPath:
         keep, keep_data = (self._make_function(name, CallingConvention.POSITIONAL) for name in ("python_find_spec", "python_data_recipe"))
 
         def keep_all() -> None:
+            """Store every spec with strides in the table of the generated code."""
             for layout_key in list(_layout_keys.values()):
                 for tensor_spec in list(layout_key.specs.values()):
                     if tensor_spec.strides is not None:
                         keep(tensor_spec.dtype, tensor_spec.shape, tensor_spec.strides, tensor_spec)
 
         def renew() -> None:
+            """Empty the table, and store every spec with strides again."""
             forget()
             keep_all()
 
@@ -434,7 +444,7 @@ class FastPath:
         return ctypes.addressof(definition)
 
     def _make_function(self, name: str, kind: CallingConvention) -> Any:
-        """Return a built-in function that calls the generated function `name` of the calling convention `kind`."""
+        """Return a built-in Python function that calls the generated function `name` of the calling convention `kind`."""
         return _new_function(self._define_method(name, name, kind.value), None, None)
 
     def _make_method(self, method: Method) -> Any:
@@ -475,9 +485,9 @@ class FastPath:
         call_atomically((*self.slot_switch.get_install_steps(), *self.vectorcall_switch.get_install_steps(patchable_functions)))
 
     def remove(self) -> None:
-        """Restore the fallback in one step. Memory blocks in use stay valid.
+        """Restore the fallback in one step: every method runs in Python. Memory blocks in use stay valid.
 
-        The caller must exclude user code (`exclude_user_code`).
+        The context `disabled` calls this method, and the build if a test fails. The caller must exclude user code (`exclude_user_code`).
         """
         installed_names = [name for name in self.methods if name in vars(Tensor)]
         call_atomically(
@@ -550,8 +560,8 @@ class FastPath:
     def _copy_if_overlapping(self, x: Tensor, key: Any, value: Tensor) -> Tensor:
         """Return the tensor to write over the view `x[key]`: a copy of `value` if both may overlap, and otherwise `value` itself.
 
-        `value` is a view of the same storage as `x`. The generated code does the same, and both the copy and the write are recorded for it.
-        Return `value`, too, if `x[key]` raises an error.
+        `value` is a view of the same storage as `x`. The copy is made by the generated code, which does the same at later calls. Return
+        `value`, too, if `x[key]` raises an error.
         """
         try:
             overlaps = may_overlap(self.methods["__getitem__"](x, key), value)

@@ -1,4 +1,7 @@
-"""Launch records: descriptions of small kernel calls, packed as 64-bit integers, by which generated code launches kernels without Python.
+"""Launch records: descriptions of small kernel calls, packed as 64-bit integers, by which generated code launches kernels without Python. A
+node is a pending value: a recipe (an operation with shape, dtypes and layouts) on source nodes and scalars. The plan of a graph of nodes
+has the compiled kernels and their arguments. A graph signature names the structure of a graph, and lists its nodes, scalars and offsets.
+Python builds a record from a plan, at the first request for a node of a recipe.
 
 The launch record of a single node is `NODE_HEADER_WORDS` integers followed by `ARGUMENT_WORDS` integers for each argument::
 
@@ -14,7 +17,7 @@ nodes of all sizes. Such a count is a `ELEMENT_COUNT` argument, with `source` 0 
 `parallel_extent`, count number n is stored as -1 - n.
 
 Records of graphs are in `graph_launch.py`. The record of a plan begins with the byte position of each step
-(`fastpath/emit/plan_steps.py`); its arguments refer to the cells, offsets and scalars of the plan, as numbered by
+(`fastpath/emit/plan_steps.py`); its arguments refer to the slots, offsets and scalars of the plan, as numbered by
 `runtime/graph_signature.py`.
 """
 
@@ -69,9 +72,9 @@ class SharedLaunchRecord(bytes):
 
 
 def _get_argument_kind(dtype: DType, imag: bool) -> int:
-    """Return the argument kind of a scalar of `dtype`: `FLOAT`, `SIGNED` or `UNSIGNED`.
+    """Return the kind, in a launch record, of an argument for a scalar of `dtype`: `FLOAT`, `SIGNED` or `UNSIGNED`.
 
-    With `imag`, return `IMAGINARY`, for the imaginary part.
+    A complex scalar is two arguments. With `imag`, return `IMAGINARY`, for the imaginary part.
     """
     return IMAGINARY if imag else _ARGUMENT_KINDS.get(dtype.kind, SIGNED)
 
@@ -110,6 +113,8 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 def drop_records() -> None:
     """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records. Wait for another thread
     that is computing.
+
+    The registry of caches calls this function, and `_keep_kernel` if the list is full.
     """
     with compute_lock:  # another thread may be running a kernel kept in memory only by a record
         while recipes_with_records:
@@ -133,7 +138,8 @@ result_templates.depend_on(*RECORD_SOURCES)  # templates of writes hold launch r
 def drop_records_unless_busy() -> None:
     """Drop the launch records of all recipes as `drop_records` does, unless another thread is computing.
 
-    The other thread may be running a kernel kept in memory only by a launch record.
+    The generated code calls this function when the list of records is full. The other thread may be running a kernel kept in memory only by
+    a launch record.
     """
     if try_acquire(compute_lock):
         try:
@@ -147,10 +153,8 @@ def _build_recipe_record(
 ) -> tuple[bytes, Plan | None]:
     """Return the launch record of `recipe`, or of a sum `recipe` over a `product`, and the plan with its kernel.
 
-    If no record can run the recipe, return `NO_LAUNCH_RECORD`, and a plan or None.
-
     `product` is None for a recipe without a product inside. `sources` and `offsets` belong to the product if there is one, and else to the
-    node; the sources are in memory.
+    node; the sources are in memory. If no record can run the recipe, return `NO_LAUNCH_RECORD`, and a plan or None.
     """
     if _is_unlaunchable(recipe, product or recipe):
         return NO_LAUNCH_RECORD, None
@@ -159,10 +163,10 @@ def _build_recipe_record(
 
 
 def _is_unlaunchable(recipe: Recipe, reader: Recipe) -> bool:
-    """Return whether `recipe` is not run by a launch record.
+    """Return whether nodes of `recipe` are not run by a launch record.
 
-    `reader` is the recipe itself, or the product summed by it. Empty and large results, results in memory already, unfinished nodes, writes
-    and transient layouts have no record.
+    `reader` is the recipe itself, or the product summed by it. Empty and large results, results in memory already, unfinished nodes, and
+    writes have no record, nor have recipes with layouts too large to cache (`is_uncacheable`).
     """
     if recipe.op in (DATA, UNFINISHED) or not recipe.size:
         return True
@@ -186,7 +190,7 @@ def build_node_signature(
 
 
 def get_node_work_limit(product: Recipe | None) -> int:
-    """Return the work, in additions, at and above which a node is not run by a launch record.
+    """Return the work, in additions, from which on a node is not run by a launch record, but by a plan in Python.
 
     `product` is the recipe of a product that the node sums, or None. With one thread a sum over a product may do more work.
     """
@@ -195,7 +199,7 @@ def get_node_work_limit(product: Recipe | None) -> int:
 
 
 def get_update_work_limit() -> int:
-    """Return the work, in additions, at and above which an update in place is not run by a launch record."""
+    """Return the work, in additions, from which on an update in place is not run by a launch record, but by a plan in Python."""
     sharing = compiler().target.thread_limits
     return sharing.max_unshared_contraction if num_threads() == 1 else sharing.min_shared_work
 
@@ -203,8 +207,8 @@ def get_update_work_limit() -> int:
 def _keep_kernel(recipe: Recipe, record: bytes, plan: Plan | None) -> None:
     """Keep the kernel of the launch record `record`, just stored in `recipe`, in memory for as long as the record is stored.
 
-    The kernel belongs to `plan`. Do nothing for `NO_LAUNCH_RECORD`. If `MAX_LAUNCH_RECORDS` records are stored, drop them. The caller
-    stores the record first and holds `plan`: a signal handler that drops the records in between leaves no record without a kernel.
+    The kernel belongs to `plan`. Do nothing for `NO_LAUNCH_RECORD`. If more than `MAX_LAUNCH_RECORDS` records are stored, drop all. The
+    caller stores the record first and holds `plan`: a signal handler that drops the records in between leaves no record without a kernel.
     """
     if record and plan is not None:
         recipes_with_records.extend((plan, recipe))
@@ -240,10 +244,10 @@ SymbolicRecord = tuple[Sequence[IntOrSymInt], Plan]  # a size-generic launch rec
 
 
 def trace_node_record(concrete: StandaloneNode, symbolic: StandaloneNode) -> SymbolicRecord | None:
-    """Return the size-generic launch record of a node, as words and plan.
+    """Return the size-generic launch record of a node: its integers, some of them symbolic, and the plan with the kernel.
 
-    `concrete` is the node with concrete sizes, and `symbolic` the same node with symbolic sizes. The words are the record's integers, some
-    of them symbolic. Return None if there is no launch record, or if the planner has not yet planned a node of this structure.
+    `concrete` is the node with concrete sizes, and `symbolic` the same node with symbolic sizes. Return None if there is no launch record,
+    or if the planner has not yet planned a node of this structure.
     """
     if _is_unlaunchable(symbolic.recipe, symbolic.product or symbolic.recipe):
         return None
@@ -262,12 +266,12 @@ def trace_node_record(concrete: StandaloneNode, symbolic: StandaloneNode) -> Sym
 def trace_record(
     signature: GraphSignature, symbolic_signature: GraphSignature, max_work: int, build: Callable[[], object]
 ) -> SymbolicRecord | None:
-    """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
+    """Return the launch record of a graph signature with symbolic sizes: its integers, some of them symbolic, and the plan with the kernel.
 
-    `symbolic_signature` is `signature` with a `SymInt` for each number but 0 and 1. A record needs a generic plan for these sizes
-    (`find_with_symbolic_dims`) with a launch template. Its work must be below `max_work` additions, and it must need no scratch memory
-    (`fill_dims`): these tests become guards. `build` builds the record of `signature` and stores its template in the generic plan. This
-    function calls `build` if no template is stored yet, and ignores the result.
+    `symbolic_signature` is `signature` with a `SymInt` for each number but 0 and 1. A record needs a generic plan for the symbolic sizes
+    (`find_with_symbolic_dims`) with a launch template. The work must be below `max_work` additions, and the kernel must need no scratch
+    memory (`fill_dims`): these tests become guards. Return None if there is no record. `build` builds the record of `signature` and stores
+    its template in the generic plan. This function calls `build` if no template is stored yet, and ignores the result.
     """
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:
@@ -300,10 +304,10 @@ def replace_element_counts(words: Sequence[IntOrSymInt], recipe: Recipe) -> list
 
 
 def trace_write_record(store: Node, value: Node | Scalar, symbolic_store: Node) -> SymbolicRecord | None:
-    """Return the size-generic launch record of a store in place, as words and plan; None if there is no record.
+    """Return the size-generic launch record of a store in place: its integers, and the plan with the kernel; None if there is no record.
 
     `store` is the node of the store, and `value` the source among its operands that holds the value to write, a node or a Python scalar.
-    `symbolic_store` is the same store node with symbolic sizes.
+    `symbolic_store` is the same store node with symbolic sizes. Some of the returned integers are symbolic.
     """
     return trace_record(
         capture_by_traversal([store]),
@@ -402,19 +406,20 @@ class LaunchTemplate:
         return cls(words, itemsizes, first_size_argument, [offset for offset in offsets if offset >= 0 > record_index_of[offset]])
 
     def pack_record(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> bytes:
-        """Return the packed launch record for a plan step with `numbers` (`fill_dims`); `NO_LAUNCH_RECORD` (empty) if no record can run it.
+        """Return the packed launch record with `numbers` filled in; `NO_LAUNCH_RECORD` (empty) if no record can run the step.
 
-        No record runs `max_work` additions or more, or a kernel with scratch memory. No record runs a step that reads at an offset of
-        `signature` which the record lacks, unless the offset is 0.
+        The arguments are those of `fill_dims`. No record runs `max_work` additions or more, or a kernel with scratch memory. No record runs
+        a step that reads at an offset of `signature` which the record lacks, unless the offset is 0.
         """
         words = self.fill_dims(signature, numbers, max_work)
         return self.pack(*words) if words else NO_LAUNCH_RECORD
 
     def fill_dims(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> list[int]:
-        """Return the words of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step (`get_step_dims`).
+        """Return the integers of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step.
 
-        The numbers may be symbolic. `signature` is the graph signature with the offsets. Return an empty list if the work is `max_work`
-        additions or more, or if the kernel needs scratch memory. The list is also empty if an offset missing from the record is not 0.
+        `numbers` is a result of `get_step_dims`, possibly with symbolic numbers. `signature` is the graph signature with the offsets.
+        Return an empty list if the work is `max_work` additions or more, or if the kernel needs scratch memory. The list is also empty if
+        an offset missing from the record is not 0.
         """
         _, _, (out, sources, sizes, split, work, scratch) = numbers
         sharing = compiler().target.thread_limits
@@ -474,8 +479,8 @@ def build_argument_rows(step: PlanStep, result_kind: int = MEMORY, thread_count:
 def can_skip_workers(call: SingleKernelCall, target: Target, max_work: int) -> bool:
     """Return whether generated code may run the kernel of `call` without the worker threads.
 
-    If `target`, the machine, has several threads, the work must be below its threshold for sharing a kernel, and `max_work` does not
-    matter. With a single thread, the work must be below `max_work` additions.
+    `target` is the machine. With several threads, the work must be below the machine's threshold for sharing a kernel, and `max_work` does
+    not matter. With a single thread, the work must be below `max_work` additions.
     """
     sharing = target.thread_limits
     if target.threads == 1:
@@ -484,8 +489,10 @@ def can_skip_workers(call: SingleKernelCall, target: Target, max_work: int) -> b
 
 
 def build_plan_record(plan: Plan) -> StepBytecode:
-    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists. A step that is left to Python has
-    the position -1 in the record.
+    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists. `Plan.run` calls this function
+    once for a plan.
+
+    A step that is left to Python has the position -1 in the record.
     """
     starts: list[int] = []
     words: list[int] = []
@@ -505,7 +512,8 @@ def build_plan_record(plan: Plan) -> StepBytecode:
 def _build_step_words(step: PlanStep, target: Target) -> list[int] | None:
     """Return the integers of `step` in the launch record of a plan; None if the step is left to Python.
 
-    `target` describes the machine: its threads and the work from which kernels are shared.
+    The first `PLAN_STEP_WORDS` integers are the kernel, its loop and the memory of the result. The slots to release, the extra outputs and
+    the arguments follow. `target` describes the machine: its threads and the work from which kernels are shared.
     """
     call, overwritten_slot = step.kernel_call, -1 if step.overwritten_slot is None else step.overwritten_slot
     if step.reinterpreted_slot is not None or (

@@ -1,7 +1,6 @@
-"""The machine code of the fast path: the names of its functions, and where the code comes from.
-
-The code is prebuilt or on disk. If it is missing, a second process compiles it for some seconds and stores it on disk, while the first
-process uses the fallback in Python.
+"""The machine code of the fast path: the names of its functions, and where the code comes from. The code is prebuilt or on disk. Missing
+code is compiled by a second process, for some seconds, and stored on disk; the first process uses the fallback in Python meanwhile. The
+code refers to Python objects by their positions in an object table (`ObjectTable`), which is filled when the code is linked.
 """
 
 from __future__ import annotations
@@ -82,6 +81,7 @@ def compile_code(object_table: ObjectTable, llvm_compiler: Compiler | None = Non
     code_compiler = llvm_compiler or compiler()
 
     def emit_text() -> str:
+        """Return the LLVM IR of the fast path as text."""
         from ..codegen.llvm.builder import Module
         from .emit.method_entries import emit_module
 

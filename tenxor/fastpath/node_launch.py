@@ -1,5 +1,5 @@
-"""Launch records for nodes computed by a kernel of their own, built when the fast path finds none.
-
+"""Launch records for nodes computed by a kernel of their own, built when the fast path finds none. A node is a pending value. A launch
+record is a packed description of a kernel launch. The record is stored in the recipe, the node's operation with shape, dtypes and layouts.
 After a few nodes of one signature, a record is traced with symbolic sizes, and the generated code then makes records for further sizes.
 """
 
@@ -50,8 +50,8 @@ def _build_signature(node: Node) -> GraphSignature:
 def _trace_record(signature: GraphSignature, symbolic_signature: GraphSignature) -> SymbolicRecord | None:
     """Return a size-generic launch record for the graph signature `signature`; None if the record cannot be made size-generic.
 
-    `symbolic_signature` is the same signature with a symbolic `SymInt` for each number but 0 and 1. The result is the record's 64-bit
-    words, integers or expressions of these sizes, and the plan that keeps the kernel in memory.
+    `symbolic_signature` is the same signature with a symbolic `SymInt` for each number but 0 and 1. The result is a pair: the record's
+    64-bit words, integers or expressions of these sizes, and the plan that keeps the kernel in memory.
     """
     root = signature.nodes[signature.root_slots[0]]
     product = find_summed_product(root)

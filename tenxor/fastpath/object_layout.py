@@ -55,7 +55,10 @@ SLOTTED_CLASSES = (
 
 
 def read_object_words(x: object, size: int) -> list[int]:
-    """Return the first `size` bytes of the object `x` as signed 64-bit words; bytes of an incomplete last word are left out."""
+    """Return the first `size` bytes of the memory of the Python object `x` as signed 64-bit words.
+
+    Bytes of an incomplete last word are left out.
+    """
     return list((ctypes.c_int64 * (size // 8)).from_address(id(x)))
 
 
@@ -131,8 +134,9 @@ REFCOUNT_OFFSET, TYPE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, BYTES_CONTENT_OFF
 
 
 class ObjectTable:
-    """A table of the Python objects that generated code refers to, numbered (`indices`) in the order of their names `names`. It also has
-    the slot offsets of package classes.
+    """A table of the Python objects that generated code refers to, numbered (`indices`) in the order of their names `names`.
+
+    The emitters of the code use the names, and the code uses the numbers. The table also has the slot offsets of package classes.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -147,7 +151,7 @@ class ObjectTable:
         return self.indices[name]
 
     def get_slot_offset(self, slot: str) -> int:
-        """Return the offset, in bytes, of the slot `slot`, given as "Class.name"."""
+        """Return the offset, in bytes, of a slot in an instance of a class. `slot` is given as "Class.name"."""
         cls, name = slot.split(".")
         return self._slot_offsets[cls][name]
 

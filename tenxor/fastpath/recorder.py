@@ -1,7 +1,7 @@
-"""Recording of calls: the result of a method in Python is stored as a template, so that the generated code can replay the call.
-
-A template (`ResultTemplate`) is stored with the spec of the first tensor argument, under the method's name and a key of the other
-arguments.
+"""Recording of calls: the result of a method in Python is stored as a template, so that the generated code can replay the call. The
+fallback is the original method in Python. A template (`ResultTemplate`) says how to make the result for arguments of equal specs: equal
+shapes, strides and dtypes. It is stored in the spec of the first tensor argument, under the method's name and a key of the other arguments.
+A signature is a call without its sizes; a size-generic template serves all sizes of a signature that satisfy its guards.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def wrap_recording(
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
+        """Call the fallback, and record the result if the call is new, as `wrap_recording` says."""
         x, *arguments = (*args, *keywords.values())
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         templates = () if key is None else x.spec.call_templates.get(name, ())
@@ -121,9 +122,11 @@ def wrap_recording(
 
 
 def _cut_long_results(result: Any, arguments: Sequence[Any]) -> None:
-    """Compute a part of the graph of `result`, of a call recorded now, if the graph is too long: the operands, as before a replay.
+    """Compute a part of the graph of `result`, the result of a call recorded now, if its pending graph has more than `MAX_PENDING_NODES`
+    nodes.
 
-    So the call and a replay leave equal graphs, and share plans.
+    First compute the tensors of `arguments` with long pending graphs, as a replay of the call would do. If the graph of `result` is then
+    still too long, shorten it (`cap_graph_size`). So the call and a replay leave equal graphs, and share plans.
     """
     results = _list_pending_nodes(result if isinstance(result, tuple) else (result,))
     if any([node.graph_node_count > MAX_PENDING_NODES and count_pending(node) > MAX_PENDING_NODES for node in results]):
@@ -136,9 +139,10 @@ def _cut_long_results(result: Any, arguments: Sequence[Any]) -> None:
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     """Compute the tensors of `arguments` with long pending graphs. Return whether the generated code can make the result now.
 
-    The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. If one of
-    the long graphs has a large result, larger than every operand, nothing is computed and False is returned. Nothing is computed either,
-    and True is returned, if an exact count shows that the graphs are short enough. Without long graphs, return False.
+    The recording methods call this function for a call that is recorded already, but was declined. The generated code makes no graph of
+    more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. If one of the long graphs has a large result,
+    larger than every operand, nothing is computed and False is returned. Nothing is computed either, and True is returned, if an exact
+    count shows that the graphs are short enough. Without long graphs, return False.
     """
     nodes = _list_pending_nodes(arguments)
     is_full = any([node.graph_node_count > MAX_OPERAND_NODES for node in nodes])
@@ -151,20 +155,22 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
 
 def _list_pending_nodes(arguments: Sequence[Any]) -> list[Node]:
-    """Return the pending nodes of the tensors in `arguments` that depend on no argument of a traced function."""
+    """Return the pending nodes of the tensors in `arguments`, without nodes that depend on an argument of a traced function."""
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     return [node for node in nodes if node.buffer is None and not node.is_traced]
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that calls the fallback `fallback`, returns its result, and records the announced direct call under `name`.
+    """Return a method that calls the fallback `fallback`, returns its result, and records under `name` how generated code can compute the
+    result.
 
-    The result size of `fallback` may depend on values, so no template can describe the result. Instead `fallback` announces with
-    `report_direct_call` (`api/host_calls.py`) how generated code can compute it. A call without exactly one announcement is recorded as
-    impossible to replay. Calls with an `out` argument are not recorded.
+    The result size of `fallback` may depend on values, so no template can describe the result. Instead `fallback` announces a direct call
+    with `report_direct_call` (`api/host_calls.py`). A call without exactly one announcement is recorded as impossible to replay. Calls with
+    an `out` argument are not recorded.
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
+        """Call the fallback, and record the direct call that it announces, as `wrap_announcing` says."""
         x, *arguments = (*args, *keywords.values())
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         if key is None or key in x.spec.call_templates.get(name, ()) or is_transient(x.spec) or _has_out_argument(fallback, args, keywords):
@@ -208,7 +214,7 @@ def _build_host_template(
     """Return the template of `result`, the result of `fallback(*args, **keywords)`, if NumPy computed it; else None.
 
     `reports` has the reports of computations by NumPy during the call; there must be one. If arguments share a storage, the call is
-    repeated with a storage for each, since a report does not tell them apart.
+    repeated with a storage for each, since a report does not tell the arguments apart.
     """
     tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
     if len(reports) == 1 and has_shared_storage(tensors):
@@ -238,7 +244,8 @@ def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any
 
     `arguments` ends with the values of the keyword arguments `keywords`; a tuple of their names follows in the key. If a tape is recorded
     with an argument on it, the key ends with `TAPE_MASK_MARKER` and a bit mask of such arguments (bit 0: `x`), since the method may then
-    make different nodes. So it does if an argument is traced: then the mask has `TRACED_BIT`, and `RECORDED_BIT` if a tape is recorded.
+    make different nodes. With a traced argument the key ends likewise: the mask then has `TRACED_BIT`, and `RECORDED_BIT` if a tape is
+    recorded.
     """
     keys = build_keys(arguments)
     if keys is None:
@@ -258,12 +265,19 @@ def _get_tape_mask(key: tuple[Any, ...]) -> int:
 
 
 def _is_on_tape(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor on the autograd tape. No node is created for a known scalar."""
+    """Return whether the argument `x` is a tensor on the autograd tape, so that derivatives follow it.
+
+    The test makes no node for a known scalar, a 0-d tensor of a Python number.
+    """
     return type(x) is Tensor and x._is_on_tape()
 
 
 def build_creation_key(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return the cache key of the call `name(*args, **keywords)`; None if an argument is a tensor, or if no key can hold it."""
+    """Return the cache key of a call that makes a tensor, such as `zeros(3)`: the name, the keys of the arguments, and the keywords' names.
+
+    `name` names the function, called as `name(*args, **keywords)`. Return None if an argument is a tensor, or if no key can hold it. The
+    creation functions call this function (`tensor/creation_cache.py`).
+    """
     arguments = (*args, *keywords.values())
     keys = None if any([isinstance(x, Tensor) for x in arguments]) else build_keys(arguments)
     return keys if keys is None else (name, *keys, tuple(keywords)) if keywords else (name, *keys)
@@ -272,9 +286,9 @@ def build_creation_key(name: str, args: Sequence[Any], keywords: Mapping[str, An
 def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Return whether the call `name(*args, **keywords)`, without tensor arguments, is worth recording.
 
-    Each call may bring new floats. So a call with floats is recorded from the second call of its signature on, and this function notes the
-    first. A call without floats, or without a signature, is always recorded. If the signature can have no size-generic template, only a
-    repetition with the very same numbers is recorded.
+    The creation functions ask before they run a call without a record. Each call may bring new floats. So a call with floats is recorded
+    from the second call of its signature on, and this function notes the first. A call without floats, or without a signature, is always
+    recorded. If the signature can have no size-generic template, only a repetition with the very same numbers is recorded.
     """
     arguments = (*args, *keywords.values())
     split_call = SplitCall.of(name, arguments, tuple(keywords)) if float in map(type, arguments) else None
@@ -308,7 +322,10 @@ def build_keys(arguments: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def _is_small_shared(x: Any) -> bool:
-    """Return whether the argument `x` is a tensor in externally shared memory, and small enough to record the call with a copy of it."""
+    """Return whether `x`, an argument of a recorded call, is a small tensor in externally shared memory, which other libraries may write.
+
+    The call is then recorded with a copy of the tensor (`_unshare_arguments`).
+    """
     return (
         type(x) is Tensor
         and type(x.storage) is not ScalarStorage
@@ -318,9 +335,11 @@ def _is_small_shared(x: Any) -> bool:
 
 
 def _call_unshared(fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
-    """Call `fallback(*args, **keywords)` with separate storages, so that no two tensor arguments share one (see `_unshare_arguments`).
+    """Call `fallback(*args, **keywords)` with separate storages, so that no two tensor arguments share a storage (see
+    `_unshare_arguments`).
 
-    Return the tensors among the arguments, the result, and the number of the next node before the call.
+    Return a triple: the tensors among the new arguments, the result, and the serial number of the next node before the call. Every node
+    made by the call has this number or a larger one.
     """
     arguments, first_node_number = _unshare_arguments((*args, *keywords.values())), next_serial()
     result = fallback(*arguments[: len(args)], **dict(zip(keywords, arguments[len(args) :], strict=True)))
@@ -349,7 +368,9 @@ def _unshare_arguments(arguments: Sequence[Any]) -> list[Any]:
 
 
 def has_shared_storage(tensors: Sequence[Tensor]) -> bool:
-    """Return whether two of `tensors` share a storage. Then a report does not tell from which argument an operand comes."""
+    """Return whether two of `tensors`, arguments of a call, share a storage. Then a report does not tell from which argument an operand
+    comes.
+    """
     return len({id(t.storage) for t in tensors}) < len(tensors)
 
 
@@ -420,6 +441,7 @@ def wrap_operation(op: Op, fallback: Callable[..., Any], comes_last: bool = Fals
     """
 
     def method(*args: Any) -> Any:
+        """Apply the operation to the operands `args`, the tensor first, and trace a template if due."""
         return _apply_and_trace(op, args[::-1] if comes_last else args, fallback, args)
 
     return method
@@ -432,6 +454,7 @@ def wrap_any_operation(fallback: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def method(x: Any, op: Op, *operands: Any) -> Any:
+        """Apply `op` to `x` and the further operands, and trace a template if due."""
         return _apply_and_trace(op, (x, *operands), fallback, (x, op, *operands))
 
     return method
@@ -486,6 +509,7 @@ def wrap_in_place(op: Op, fallback: Callable[[Any, Any], Any], generated_method:
     """
 
     def method(x: Any, y: Any) -> Any:
+        """Write the result of the operation on `x` and `y` over `x`, and return the result of the operator, as `wrap_in_place` says."""
         if is_numpy_value(y):
             return generated_method(x, Tensor._from_array(y))
         if is_part_of_storage(x, update_recipes.MAX_UPDATE_BYTES):
@@ -524,8 +548,9 @@ def _can_record_in_place(op: Op, x: Tensor, y: Any) -> bool:
 
 
 def compute_if_possible(node: Node) -> bool:
-    """Compute `node` if possible, and return whether the node is in memory. An error of the computation is suppressed here, and raised
-    again when values are asked for.
+    """Compute `node` if possible, and return whether the node is in memory.
+
+    An error of the computation is suppressed here, and raised again when values are asked for.
     """
     with suppress(*EVALUATION_ERRORS):  # reported when values are asked for
         realize(node)

@@ -1,8 +1,10 @@
-"""Size-generic replay of tape segments: the backward steps recorded for a segment serve further segments of the same signature.
+"""Size-generic replay of tape segments: the backward steps recorded for a segment serve further segments of the same signature. The tape
+records operations for derivatives; a segment is a number of consecutive tape nodes. The backward pass through a segment makes nodes by
+steps: a recipe, and the operands. The signature of a segment is its outline (`autodiff/segment_signature.py`) without numbers. After a few
+segments of one signature, the backward pass runs with symbolic sizes. The resulting steps become a template for all sizes that satisfy its
+guards.
 
-The signature of a tape segment is its outline (`autodiff/segment_signature.py`) without numbers. After a few segments of one signature,
-the backward pass runs through a segment with symbolic sizes, and the resulting steps become a size-generic template. `size_generic.py`
-treats calls in the same way.
+`size_generic.py` treats calls in the same way.
 """
 
 from __future__ import annotations
@@ -75,9 +77,9 @@ def _cast_size(dtype: DType, number: int) -> Number:
 def get_segment_steps(signature: SegmentSignature, run_backward: Callable[..., Any]) -> Recording:
     """Return the recorded steps of the derivative of a new tape segment, given its signature `signature`.
 
-    The steps come from a size-generic template, or from `run_backward`, which runs the backward (or forward) pass through the segment.
-    `run_backward` takes stand-ins for the inputs and, while a template is traced, the symbolic sizes. A template is traced after a few
-    segments of one signature.
+    The backward (or forward) pass calls this function for a segment that it has not recorded (`TapeReplay.find_replay_steps`). The steps
+    come from a size-generic template, or from `run_backward`, which runs the pass through the segment. `run_backward` takes stand-ins for
+    the inputs and, while a template is traced, the symbolic sizes. A template is traced after a few segments of one signature.
     """
     structure_and_dims = signature.split_structure()
     if structure_and_dims is None:
@@ -107,7 +109,10 @@ def _trace_segment(signature: SegmentSignature, run_backward: Callable[..., Any]
 
 
 def _is_same_replay(replay: Recording | None, expected: Recording) -> bool:
-    """Return whether `replay` and `expected` compute the same outputs by the same steps from equal constants; False if `replay` is None."""
+    """Return whether two recordings compute the same outputs by the same steps from equal constants; False if `replay` is None.
+
+    `replay` comes from a new size-generic template, and `expected` from the derivative itself.
+    """
     if (
         replay is None
         or replay.outputs != expected.outputs
@@ -120,8 +125,9 @@ def _is_same_replay(replay: Recording | None, expected: Recording) -> bool:
 
 
 def _is_same_step(step: Sequence[Any], expected: Sequence[Any]) -> bool:
-    """Return whether the steps `step` and `expected` make the same node: the same recipe (`is_same_recipe`), and equal
-    sources and offsets.
+    """Return whether two replay steps make the same node: the same recipe (`is_same_recipe`), and equal sources and offsets.
+
+    Each of `step` and `expected` is a recipe, followed by sources and offsets.
     """
     (recipe, *operands), (expected_recipe, *expected_operands) = step, expected
     return is_same_recipe(recipe, expected_recipe) and operands == expected_operands

@@ -34,7 +34,9 @@ _TEST_INTEGERS = [sign * (1 << k) + d for sign in (1, -1) for k in (0, 29, 30, 4
 
 
 def check_object_layout() -> None:
-    """Raise LookupError unless the interpreter's objects are laid out as the fast path assumes."""
+    """Raise LookupError unless the interpreter's objects are laid out as the fast path assumes. The build calls this function before it
+    makes code.
+    """
     probe = object()
     holders = [probe] * 5
     initial_words = read_object_words(probe, 16)
@@ -83,7 +85,7 @@ def _read_inline(n: int) -> int | None:
 
 
 class _Program(NamedTuple):
-    """A call of installed methods, and the elements of its result."""
+    """A call of installed methods, and the elements of its result, as `tolist` returns them."""
 
     run: Callable[[], Tensor]
     expected: object
@@ -92,12 +94,15 @@ class _Program(NamedTuple):
 def check_installed_methods() -> None:
     """Raise LookupError unless the installed methods give the right results repeatedly and keep every reference count. Raise it, too, if
     calls of a patched function do not reach the fast path.
+
+    The build calls this function after the installation. A few expressions are computed many times.
     """
     x = Tensor._from_numpy(np.arange(12.0).reshape(3, 4))
     y = Tensor._from_numpy(np.arange(12.0).reshape(3, 4) - 5)
     fallback_arguments: list[Tensor] = []
 
     def negate(x: Tensor) -> Tensor:
+        """Return `-x`, and note the call: the fallback of a patched function."""
         fallback_arguments.append(x)
         return -x
 

@@ -1,11 +1,12 @@
-"""Size-generic templates: calls recorded for some sizes are replayed for further sizes without the fallback.
+"""Size-generic templates: calls recorded for some sizes are replayed for further sizes without the fallback, the method in Python. A
+template says how to make the result of a call. The signature of a call consists of the specs (shape, strides, dtype) and arguments without
+their numbers. It also tells which numbers are equal, 0 or 1. After a few calls of one signature, the fallback runs once with placeholders,
+whose sizes are symbolic: this is a trace. Every comparison with a symbolic size (`SymInt`) is recorded as a guard. The result with symbolic
+sizes becomes a template for all sizes that satisfy the guards.
 
-The result of a call is stored under the specs of its arguments (`recorder.py`). The signature of a call (its kind,
-`fastpath/emit/call_signatures.py`) consists of the specs and arguments without their numbers, and of the information which numbers are
-equal, 0 or 1. After a few calls of one signature, the fallback runs once with placeholders, whose shapes and strides are symbolic
-`SymInt`s. Every comparison made with a `SymInt` is recorded as a guard. The result with its symbolic sizes becomes a size-generic
-template (`SizedTemplate`), used by the generated code to make results (`fastpath/emit/instantiate_templates.py`). Nothing is guessed:
-numbers that fail a guard are recorded for their exact sizes.
+The generated code computes signatures (`fastpath/emit/call_signatures.py`), and makes results by the templates, which are `SizedTemplate`s
+(`fastpath/emit/instantiate_templates.py`). Nothing is guessed: numbers that fail a guard are recorded for their exact sizes
+(`recorder.py`).
 """
 
 from __future__ import annotations
@@ -99,9 +100,9 @@ class SplitCall(NamedTuple):
     ) -> SplitCall | None:
         """Return the split call of `name`, a method's name or an operation; None for arguments that no signature can hold.
 
-        `keyword_names` are the names of the last of `arguments`, and `more_shapes` are shapes with further numbers. `tape_mask` is a bit
-        mask of the arguments on the autograd tape (bit k: argument k), if the method then makes different nodes. A scalar whose value does
-        not matter is given as its type.
+        `arguments` are the positional arguments, then the values of the keyword arguments `keyword_names`. `more_shapes` are shapes with
+        further numbers. `tape_mask` is a bit mask of the arguments on the autograd tape (bit k: argument k), if the method then makes
+        different nodes. A scalar whose value does not matter is given as its type.
         """
         signature_and_dims = get_size_generic_functions().compute_signature(
             name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
@@ -115,7 +116,9 @@ class SplitCall(NamedTuple):
         return cls(*signature_and_dims, (name, *objects), tuple(specs))
 
     def get_templates(self) -> Sequence[Any]:
-        """Return the size-generic templates of this signature, most recently used first."""
+        """Return the size-generic templates of this signature, most recently used first: `SizedTemplate`s for a call, `SizedRecord`s for a
+        graph.
+        """
         templates = _templates_by_signature.get(self.signature)
         return () if templates is None else templates.entries
 
@@ -143,25 +146,26 @@ class SplitCall(NamedTuple):
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
     ) -> None:
-        """Trace a size-generic template, if the trace is due (`trace_if_due`), and store the template: the fallback `fallback` runs once
-        with symbolic sizes in `args` and `keywords`.
+        """Trace a size-generic template, if the trace is due (`trace_if_due`), and store the template.
 
-        `template` is the template just recorded for these arguments; do nothing if `template` is None. `describe_call`, if given, takes the
-        same arguments and returns integers to store with the template.
+        For the trace, the fallback `fallback` runs once with symbolic sizes in `args` and `keywords`. `template` is the template just
+        recorded for the same arguments; do nothing if `template` is None. `describe_call`, if given, takes the same arguments and returns
+        integers to store with the template.
         """
         if template is not None:
             self.trace_template(template, lambda: _trace_template(template, self.dims, fallback, args, keywords, describe_call))
 
     def trace_operation(self, template: ResultTemplate | None, fallback: Callable[..., Any], args: Sequence[Any]) -> None:
-        """Trace a size-generic template of an operation, if the trace is due (`trace_if_due`), and store the template: the fallback
-        `fallback` runs once with symbolic sizes in the tensors of `args`.
+        """Trace a size-generic template of an operation, if the trace is due (`trace_if_due`), and store the template.
 
-        `template` is the template just recorded for these arguments; do nothing if `template` is None. Scalars are never symbolic here,
-        even if a tensor has a size of the same value.
+        For the trace, the fallback `fallback` runs once with symbolic sizes in the tensors of `args`. `template` is the template just
+        recorded for the same arguments; do nothing if `template` is None. Scalars are never symbolic here, even if a tensor has a size of
+        the same value.
         """
         tensors = [x for x in args if can_get_symbolic_sizes(x)]
 
         def call_fallback(*placeholders: Any) -> Any:
+            """Call the fallback with `placeholders` in place of the tensors of `args`."""
             iterator = iter(placeholders)
             return fallback(*[next(iterator) if can_get_symbolic_sizes(x) else x for x in args])
 
@@ -170,11 +174,12 @@ class SplitCall(NamedTuple):
     def trace_template(self, template: ResultTemplate, trace: Callable[[], SizedTemplate | None]) -> None:
         """Trace a size-generic template with `trace`, if the trace is due (`trace_if_due`), and store the template.
 
-        `trace` returns the template, or None for a call that is not size-generic. Accept the template only if it gives `template` for the
-        numbers of this call.
+        `trace` returns the template, or None for a call that is not size-generic. `template` is the template recorded for the exact sizes
+        of this call. Accept the new template only if it gives `template` for the numbers of this call.
         """
 
         def is_right(rule: SizedTemplate) -> bool:
+            """Return whether `rule`, a new size-generic template, gives `template` for the dims of this call."""
             instance = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             return instance is not None and is_same_template(instance, template)
 
@@ -193,6 +198,7 @@ class SplitCall(NamedTuple):
         """
 
         def trace_sized_record() -> SizedRecord | None:
+            """Return the size-generic record traced with symbolic sizes, or None."""
             signature, traced = get_signature(), SymbolicSizes(self.dims)
             nodes = graph_signature.make_placeholders(signature, traced)
             symbolic_record = trace(signature, graph_signature.capture_in_python([nodes[k] for k in signature.root_slots]))
@@ -201,9 +207,9 @@ class SplitCall(NamedTuple):
         self.trace_if_due(trace_sized_record, lambda rule: rule.instantiate(self.dims) == record)
 
     def trace_if_due(self, trace: Callable[[], ProgramType | None], is_right: Callable[[ProgramType], bool]) -> None:
-        """Trace a size-generic template with `trace`, if it is time, and store the template if `is_right` accepts it.
+        """Trace a size-generic template with `trace`, if a trace is due, and store the template if `is_right` accepts it.
 
-        `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. It is time after
+        `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. A trace is due after
         `CALLS_BEFORE_TRACING` calls of the signature, and later if templates of this signature turned out to fit single values only. If
         tracing fails, the signature is marked, and later calls are not traced; after `MAX_TRACES` traces in a process each further trace
         fails. While another thread is computing, tracing is postponed.
@@ -236,9 +242,7 @@ def is_known_scalar(x: Tensor) -> bool:
 
 
 def can_get_symbolic_sizes(x: Any) -> bool:
-    """Return whether `make_symbolic_argument` may replace the argument `x` by a tensor of symbolic sizes: whether `x` is a tensor, but no
-    known scalar.
-    """
+    """Return whether `make_symbolic_argument` may replace the argument `x` by a tensor of symbolic sizes: a tensor, but no known scalar."""
     return type(x) is Tensor and not is_known_scalar(x)
 
 
@@ -250,12 +254,12 @@ def _trace_template(
     keywords: Mapping[str, Any],
     describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None,
 ) -> SizedTemplate | None:
-    """Run the fallback `fallback` with symbolic sizes in `args` and `keywords`, and return the size-generic template of its result, or
-    None.
+    """Run a fallback with symbolic sizes, and return the size-generic template of its result, or None.
 
-    `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call`, or None,
-    returns integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
-    `concrete_template`, and a single step for a `NodeTemplate`; otherwise return None.
+    `fallback` is called with `args` and `keywords`, whose numbers become symbolic as far as they are among `numbers`. `concrete_template`
+    is the template for the concrete sizes. `describe_call`, or None, takes the same arguments and returns integers to store with the
+    template, or None. The traced result must be of the same variant as `concrete_template`, and a single step for a `NodeTemplate`;
+    otherwise return None.
     """
     traced = SymbolicSizes(numbers)
     placeholders, keyword_placeholders, tensors = make_symbolic_arguments(traced, args, keywords)
@@ -287,12 +291,11 @@ def _trace_template(
 def _trace_records(
     concrete_template: ResultTemplate, symbolic_template: ResultTemplate, tensors: Sequence[Tensor], placeholders: Sequence[Tensor]
 ) -> list[StepRecord]:
-    """Return the size-generic launch records of the nodes of a result. A product under a sum has no record, since the kernel of the sum
-    computes both.
+    """Return the size-generic launch records of the nodes of a result, as a list of `StepRecord`s.
 
-    `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of `placeholders`,
-    the tensors of symbolic sizes. Nodes that can fail at run time get `NO_LAUNCH_RECORD`. Nodes are left out if their record is not
-    size-generic.
+    `concrete_template` is the template with concrete sizes, of the arguments `tensors`. `symbolic_template` is the symbolic template, of
+    `placeholders`, the tensors of symbolic sizes. A product under a sum has no record, since the kernel of the sum computes both. Nodes
+    that can fail at run time get `NO_LAUNCH_RECORD`. Nodes are left out if their record is not size-generic.
     """
     records = list[StepRecord]()
     if not isinstance(symbolic_template, StepsTemplate):
@@ -308,6 +311,7 @@ def _trace_records(
     products = {k: p for k, p in sum_operands.items() if steps[p][0].op is MULTIPLY}
 
     def build_standalone(k: int, recipes: Sequence[Recipe], data_recipes: Sequence[Recipe]) -> StandaloneNode:
+        """Return the description of step `k` as a node by itself, from the recipes of the steps and of the arguments."""
         p = products.get(k)
         sources = steps[k if p is None else p][1]
         operand_recipes = [None if isinstance(s, Scalar) else data_recipes[s] if s >= 0 else recipes[-1 - s].data_recipe for s in sources]
@@ -362,7 +366,10 @@ def make_symbolic_argument(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
 
 
 def is_same_template(template: ResultTemplate, expected: ResultTemplate) -> bool:
-    """Return whether `template` and `expected` make the same result, by the same recipes and with the same numbers and launch record."""
+    """Return whether two result templates make the same result, by the same recipes and with the same numbers and launch record.
+
+    `template` comes from a new size-generic template, and `expected` from the fallback: a size-generic template is used only if both agree.
+    """
     spec, expected_spec = template.spec, expected.spec
     if type(template) is not type(expected) or template.launch_record != expected.launch_record:
         return False
@@ -389,8 +396,9 @@ _COMPARED_SLOTS: dict[type, tuple[str, ...]] = {
 
 
 def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
-    """Return whether the slot `name` of two templates of one variant has the same meaning for both, given its contents `value` and
-    `expected`.
+    """Return whether the slot `name` of two templates of one variant has the same meaning for both.
+
+    `value` and `expected` are the contents of the slot. Recipes, steps and element templates may be equal without being one object.
     """
     if value is None or expected is None:
         return value is expected
@@ -403,15 +411,18 @@ def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
 
 
 def _is_same_element(element: Any, expected: Any) -> bool:
-    """Return whether `element` and `expected`, items of `element_templates`, are one mapping from sizes to templates, or templates of the
-    same result (`is_same_template`).
+    """Return whether two items of `element_templates` are one mapping from sizes to templates, or templates of the same result.
+
+    `element` and `expected` are these items, compared with `is_same_template`.
     """
     return element is expected or (isinstance(element, ResultTemplate) and is_same_template(element, expected))
 
 
 def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets, and whether derivatives record
-    the node.
+    """Return whether two template steps make the same node.
+
+    Each of `step` and `expected` is a tuple: the recipe, the sources, the offsets, and whether derivatives record the node. All must be
+    equal.
     """
     (recipe, sources, starts, follows), (expected_recipe, expected_sources, expected_starts, expected_follows) = step, expected
     if (
@@ -436,9 +447,10 @@ def is_same_recipe(recipe: Recipe, expected: Recipe) -> bool:
 
 
 def is_same_source(source: Scalar | int, expected: Scalar | int) -> bool:
-    """Return whether `source` and `expected` are the same operand number, or scalars that are equal to the bit.
+    """Return whether two operands of a step are the same: equal operand numbers, or scalars that are equal to the bit.
 
-    An integer and a float of the same value are equal where the dtype is a float: kernels receive both as a float.
+    `source` and `expected` are the operands. An integer and a float of the same value are equal where the dtype is a float: kernels receive
+    both as a float.
     """
     if type(source) is not Scalar or type(expected) is not Scalar:
         return source == expected

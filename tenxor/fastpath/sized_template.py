@@ -1,5 +1,8 @@
-"""Size-generic templates (`SizedTemplate`): results for tensors of any sizes, packed as integers for the generated code
-(`fastpath/emit/instantiate_templates.py`).
+"""Size-generic templates (`SizedTemplate`): results of a call for tensors of any sizes, packed as integers for the generated code
+(`fastpath/emit/instantiate_templates.py`). Tracing the call with symbolic sizes (`SymInt`) gives guards, conditions on the sizes, and the
+numbers of the result as expressions of the sizes. Both are bytecode. A spec is the shape, strides and dtype of a tensor. A step makes a
+node of the result: a recipe (operation, shape, dtypes, layouts), its sources and offsets. A launch record is a packed description of a
+kernel launch.
 """
 
 from __future__ import annotations
@@ -63,8 +66,9 @@ class SizeProgram:
         self.is_pinned = trace.is_pinned
 
     def evaluate(self, *numbers: int) -> tuple[int, ...] | None:
-        """Return the results for the sizes `numbers`, evaluated by the generated code; None if a guard fails or a value
-        overflows 64 bits.
+        """Return the results for the sizes `numbers`, the inputs of the trace in order, evaluated by the generated code.
+
+        Return None if a guard fails or a value overflows 64 bits.
         """
         return get_size_generic_functions().run_bytecode(self.bytecode, numbers)
 
@@ -81,9 +85,9 @@ class PackedRecord(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[IntOrSymInt], plan: Plan | None, *, may_share: bool = False) -> PackedRecord:
-        """Return the packed record of the integers `words`, some possibly symbolic; `plan` holds the kernels of the record, or is None.
+        """Return the packed record of the integers `words`, some possibly symbolic. `plan` has the kernels of the record, or is None.
 
-        If `may_share` is set and no word is symbolic, the packed words are a `SharedLaunchRecord` record, used unchanged for every size.
+        If `may_share` is set and no word is symbolic, the packed words are a `SharedLaunchRecord`, used unchanged for every size.
         """
         symbolic_positions = tuple([k for k, word in enumerate(words) if isinstance(word, SymInt)])
         packed = struct.pack(f"={len(words)}q", *[0 if isinstance(word, SymInt) else word for word in words])
@@ -119,7 +123,7 @@ class SizedRecord(SizeProgram):
 
 
 class NumberedSpecs:
-    """The numbered specs of a size-generic template: first `given_specs`, the specs of the given tensors, then new ones.
+    """The numbered specs of a size-generic template: first `given_specs`, the specs of the tensor arguments, then new ones.
 
     Equal specs share a number. `dtypes_and_ndims` lists the dtype and the number of axes of each new spec. `dims` lists their shapes and
     strides, one after another, with symbolic sizes.
@@ -290,14 +294,18 @@ class SizedTemplate(SizeProgram):
 
 
 def _list_steps(template: ResultTemplate) -> tuple[TemplateStep, ...]:
-    """Return the steps of `template`; for a copy, a step without sources for the result's data, if the number of rows is known."""
+    """Return the steps of `template`, each a recipe, sources, offsets, and whether derivatives record the node (`TemplateStep`).
+
+    A copy has a single step without sources, for the data of the result; but none if the number of rows depends on a mask. Templates of
+    other variants have no steps.
+    """
     if type(template) is CopyTemplate:
         return () if template.recipe is None else ((template.recipe, (), (), True),)
     return template.steps if isinstance(template, StepsTemplate) else ()
 
 
 def has_symbolic_value(source: object) -> bool:
-    """Return whether `source`, a source of a step, is a scalar computed from symbolic sizes."""
+    """Return whether `source`, a source of a step, is a scalar computed from symbolic sizes: a size, or a float divided by a size."""
     return isinstance(source, Scalar) and isinstance(source.value, (SymInt, FloatBySymInt))
 
 

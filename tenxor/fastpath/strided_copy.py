@@ -1,5 +1,5 @@
-"""Descriptors of strided copies: up to three nested loops over contiguous rows. `fastpath/emit/concat_few.py` emits the code that runs
-them.
+"""Descriptors of strided copies: integers that describe how elements are copied, by up to three nested loops over contiguous rows. Python
+builds a descriptor when a call is recorded; the generated code runs it at later calls (`fastpath/emit/concat_few.py`).
 """
 
 from __future__ import annotations

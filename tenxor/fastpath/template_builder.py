@@ -1,4 +1,8 @@
-"""Result templates of recorded calls: a view of the argument's storage, or nodes made from the arguments' nodes."""
+"""Result templates of recorded calls: a view of the argument's storage, or nodes made from the arguments' nodes. Python records a call
+once. By the template, the generated code of the fast path makes the result of later calls with tensors of equal specs (shape, strides,
+dtype). A node is a pending value: a recipe, such as an addition, on sources. A storage is the memory cell of a tensor and its views. A
+layout is transient if its offset tables are too large to cache.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +95,10 @@ def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_n
 
 
 def _has_own_rule(node: Node) -> bool:
-    """Return whether `node` is a result of a function with a rule of its own, so that its tape node does not follow from its recipe."""
+    """Return whether `node` comes from a function with a derivative rule of its own, such as a checkpoint.
+
+    The tape node then does not follow from the recipe of `node`, so a replay could not make it.
+    """
     return type(node.tape_node) is TapeNode and node.tape_node.recipe is not node.recipe
 
 
@@ -111,9 +118,9 @@ def _sort_by_tape(order: list[Node], inputs: Sequence[Node], first_node_number: 
 
 
 def get_result_constructor(result: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function.
+    """Return a function from a tuple of tensors to an object of the type of `result`, the result of a recorded function.
 
-    Return None if `result` is no tuple, but a single tensor.
+    The function is `tuple`, or makes a subclass such as a named tuple. Return None if `result` is no tuple, but a single tensor.
     """
     if not isinstance(result, tuple):
         return None

@@ -43,7 +43,7 @@ def build_text_signature(function: Any) -> str:
 def _to_literal(default: Any) -> Any:
     """Return the default value `default` if its type is simple; convert another value to the literal that its `repr` denotes, or to None.
 
-    The second case is a `NamedDefault` instance: the function uses the instance to recognise an omitted argument.
+    A `NamedDefault` is such another value: its function uses the object to recognise an omitted argument.
     """
     if default is None or type(default) in (bool, int, str):
         return default

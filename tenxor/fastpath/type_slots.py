@@ -112,10 +112,10 @@ class SlotSwitch:
         self._entries: list[tuple[ctypes.c_void_p, int]] = []  # the slots, each with the address of its generated function
 
     def get_install_steps(self) -> list[Callable[[], object]]:
-        """Return C functions without arguments; calling them writes the generated functions into the slots of the class.
+        """Return a list of C functions without arguments; calling them writes the generated functions into the slots of the class.
 
-        They must be called each time the methods have been assigned to the class. The list is empty before the methods are assigned. Raise
-        LookupError if a slot of the class holds an unexpected function.
+        The installer must call them each time after it has assigned the methods to the class. The list is empty before the first
+        assignment. Raise LookupError if a slot of the class holds an unexpected function.
         """
         if (
             not self._entries

@@ -1,4 +1,7 @@
-"""Recipes for updates in place: `x[1:] += y` computed where the part is stored, by one kernel (`fastpath/emit/inplace_update.py`)."""
+"""Recipes for updates in place: `x[1:] += y` computed where the part is stored, by one kernel (`fastpath/emit/inplace_update.py`). A recipe
+is an operation with shape, dtypes and layouts, without operands; a node is a pending value of a recipe. A storage is the memory cell that
+`x` and its views share. The generated code of the fast path looks recipes of updates up, and calls this module to record a missing recipe.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ _POSITIVE = OPS["positive"]
 
 
 def record_update(x: Tensor, result: Tensor) -> None:
-    """Record the recipe that computes the pending `result` over the part `x` of a storage, or record that the update is impossible.
+    """Record the recipe by which `result` is computed over the part `x` of a storage, or record that the update is impossible.
 
-    The result reads `x`. The key is the recipe of the result and the element count of the storage. Do nothing unless the storage is in
-    memory and `result` is pending.
+    `result` is a pending result that reads `x`, such as `x + y` in `x += y`. The record is a `NodeTemplate` in the spec of `x`, under the
+    recipe of `result` and the element count of the storage. Do nothing unless the storage is in memory and `result` is pending.
     """
     storage_node, node = x.storage.node, result.storage.node
     if storage_node.buffer is not None and node.buffer is None:
@@ -35,10 +38,10 @@ def record_update(x: Tensor, result: Tensor) -> None:
 
 
 def _build_update_recipe(x: Tensor, storage_node: Node, node: Node, result: Tensor) -> Recipe | None:
-    """Return the recipe of a node that computes `result` over the part `x`, in place; None if this is impossible.
+    """Return the recipe of a node that computes `result` over the part `x` of a storage, in place; None if this is impossible.
 
-    `storage_node` is the node of the storage of `x`, and `node` the pending node of `result`, which reads `storage_node`. It must read the
-    node once, at the offset of `x`, by an elementwise operation. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice.
+    `storage_node` is the node of the storage of `x`, and `node` the pending node of `result`. `node` must read `storage_node` once, at the
+    offset of `x`, by an elementwise operation. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice.
     """
     spec = x.spec
     if storage_node.dtype is not spec.dtype or not isinstance(node.op, Op) or node.recipe.is_uncacheable or spec.layout_key.is_uncacheable:
@@ -58,10 +61,10 @@ def _build_update_recipe(x: Tensor, storage_node: Node, node: Node, result: Tens
 
 
 def record_copying_variant(node: Node, source_mask: int) -> None:
-    """Record in the recipe of `node` how to make the node from copies of some sources: source k is copied if bit k of `source_mask` is set.
+    """Record in the recipe of `node` how to make the node from copies of some sources: source k if bit k of `source_mask` is set.
 
-    The record (`_build_copying_variant`) is a recipe and the recipes of the copies, or `NO_LAUNCH_RECORD`. With copies, a pending node no
-    longer depends on memory about to be overwritten by an update.
+    The generated code calls this function before an update overwrites memory that `node` reads; made from copies, the node may stay
+    pending. The record is the result of `_build_copying_variant`, stored in `Recipe.copying_variants` under `source_mask`.
     """
     recipe = node.recipe
     if recipe.copying_variants is None:
@@ -72,9 +75,9 @@ def record_copying_variant(node: Node, source_mask: int) -> None:
 def _build_copying_variant(recipe: Recipe, source_mask: int) -> object:
     """Return a pair: a variant of `recipe` that reads copies of some sources, and a tuple of the recipes of the copies.
 
-    Source k is copied if bit k of `source_mask` is set; the tuple has None for other sources. Return `NO_LAUNCH_RECORD` unless the
-    operation is cheap and each copy is at most 1/`MIN_COPY_RATIO` of the result. The same for a recipe that writes, for view chains and for
-    offset tables. A copy holds only the distinct elements of a broadcast source.
+    Source k is copied if bit k of `source_mask` is set; the tuple has None for other sources. A copy holds only the distinct elements of a
+    broadcast source. Return `NO_LAUNCH_RECORD` unless the operation is cheap and each copy is at most 1/`MIN_COPY_RATIO` of the result.
+    Also return `NO_LAUNCH_RECORD` for a recipe that writes, for view chains and for offset tables.
     """
     if recipe.op not in _CHEAP_OPS or recipe.is_uncacheable or recipe.target is not None:
         return NO_LAUNCH_RECORD

@@ -14,9 +14,9 @@ STRINGS = ("item", "out", "shape", "dtype", "write", "update", "spec", "offset",
 
 
 def build_value_tables() -> dict[str, Any]:
-    """Return a new dictionary of objects for emitted code, by their names there.
+    """Return a new dictionary of objects for emitted code, by the names that emitters use. `FastPath` adds them to the object table.
 
-    "dtype of type" maps the types of NumPy scalars and of Python numbers to dtypes, and "integer types" those of NumPy integers; "index
+    "dtype of type" maps the types of NumPy scalars and of Python numbers to dtypes, and "integer types" those of NumPy integers. "index
     dtypes" maps the NumPy dtypes of indices and masks. "order-free ranks" maps reductions to a bit for the rank of each dtype of which they
     give the same bits in every order. "array recipes" and "list recipes" are the caches of `CreationFunctions`.
     """

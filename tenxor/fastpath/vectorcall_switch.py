@@ -19,7 +19,9 @@ ENTRY_KINDS = ("unary", "binary", "ternary", "again", "convert")  # kinds of fun
 
 
 def get_entry_symbol(kind: str) -> str:
-    """Return the symbol of the generated entry point for functions of the kind `kind`, one of `ENTRY_KINDS`."""
+    """Return the symbol of the generated entry point, the code that the interpreter calls, for functions of the kind `kind` in
+    `ENTRY_KINDS`.
+    """
     return f"function_{kind}"
 
 
@@ -29,9 +31,7 @@ def _view_word(x: object, byte_offset: int) -> ctypes.c_ssize_t:
 
 
 def _do_nothing() -> None:
-    """Do nothing, as the function inside the probes of `_find_vectorcall_offset`: callable objects that are inspected for the offset of
-    their `vectorcall` address. It is never called.
-    """
+    """Do nothing. `_find_vectorcall_offset` wraps this function into callable objects, and inspects their memory; it is never called."""
 
 
 def _find_vectorcall_offset() -> int:
@@ -78,14 +78,18 @@ class VectorcallSwitch:
         self._get_entry_word(function).value = self._entry_addresses[function.routine_name]
 
     def get_install_steps(self, functions: Iterable[PatchableFunction]) -> list[Callable[[], object]]:
-        """Return C functions without arguments, one for each of `functions`; calling them redirects `functions` to generated code."""
+        """Return a list of C functions without arguments, one for each of `functions`. Calling them redirects `functions` to the generated
+        code.
+        """
         return [
             partial(setattr, self._get_entry_word(function), "value", self._entry_addresses[function.routine_name])
             for function in list(functions)
         ]
 
     def get_removal_steps(self) -> list[Callable[[], object]]:
-        """Return C functions without arguments; calling them restores the original `vectorcall` address of each function changed so far."""
+        """Return a list of C functions without arguments. Calling them restores the original `vectorcall` address of each function changed
+        so far.
+        """
         return [partial(setattr, word, "value", self._original_address) for word in list(self._entry_words.values())]
 
     def _get_entry_word(self, function: PatchableFunction) -> ctypes.c_ssize_t:

@@ -1,4 +1,8 @@
-"""Recording of writes over parts of storages: a write is done by a launch record, for exact or for symbolic sizes."""
+"""Recording of writes over parts of storages: a write is done by a launch record, for exact or for symbolic sizes. A storage is the memory
+cell that a tensor and its views share; a write such as `x[1:3] = y` goes over a view. A launch record is a packed description of a kernel
+launch. It is stored in a `WriteTemplate` in the spec of the view: its shape, strides and dtype. The generated code of the fast path then
+does later writes with equal specs.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +37,17 @@ _retrying_threads: set[int] = set()  # ids of the threads inside `retry_in_fast_
 
 
 def is_part_of_storage(x: Any, max_bytes: int = MAX_SMALL_BLOCK_BYTES) -> bool:
-    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage. Known scalars and leaves of
-    derivatives give False.
+    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage.
+
+    Return False for known scalars (numbers without a node), and for leaves of derivatives.
     """
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= max_bytes and x.spec.size < x.storage.node.size
 
 
 def unwrap_scalar(x: Any, value: Any) -> Any:
-    """Return `value`, a value to write over a part of `x`, as a Python number if `value` is a known scalar of the dtype of `x`; otherwise
-    `value` itself.
+    """Return `value`, to be written over a part of `x`, as a Python number if it is a known scalar of the dtype of `x`.
+
+    Otherwise return `value` itself. A known scalar is a 0-d tensor of a Python number without a node.
     """
     number = known_scalar(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
@@ -54,6 +60,7 @@ def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], 
     """
 
     def method(x: Tensor, *args: Any, **keywords: Any) -> Any:
+        """Fill `x` with a Python number by the recorded write, or call the fallback `fill_`; return `x`."""
         if type(x) is Tensor and len(args) == 1 and type(args[0]) in (float, int, bool) and not keywords:
             with suppress(TenxorError):
                 write(x, ..., args[0])
@@ -64,9 +71,10 @@ def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], 
 
 
 def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
-    """Record how `where(mask, value, x)` is written over `x`, without writing. `value` is a Python number.
+    """Record how `where(mask, value, x)` is written over `x`, without writing. `x[mask] = value` calls this function after the fallback.
 
-    Do nothing for another `value`, if `x` is not a part of its storage, or if the result of this `where` has not been recorded.
+    `value` is a Python number. Do nothing for another `value`, if `x` is not a part of its storage, or if the result of this `where` has
+    not been recorded.
     """
     template = mask.spec.templates.get(OPS["where"], {}).get((type(value), x.spec)) if is_part_of_storage(x) else None
     if template is not None and template.recipe is not None:
@@ -86,10 +94,9 @@ def can_write(view: Tensor, value: Any) -> bool:
 
 
 def may_overlap(written: Tensor, read: Tensor) -> bool:
-    """Return whether the views `written` and `read` of one storage may share memory, though they differ: whether their ranges of offsets
-    meet.
+    """Return whether two different views of a storage, `written` and `read`, may share memory: whether their ranges of offsets meet.
 
-    The generated code tests the same. Return False for equal views: each element is then read before it is overwritten.
+    Return False for equal views: each element is then read before it is overwritten. The generated code tests the same.
     """
     if (written.spec, written.offset) == (read.spec, read.offset):
         return False
@@ -111,9 +118,9 @@ def compute_if_small(storage: Storage) -> None:
 def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambda: True) -> bool:
     """Record how to write a value like `value` over a view like `view`, without writing, or record that no launch record can do the write.
 
-    The record is for storages without other readers. `can_write` checks whether the value may be written over the view; if the check fails,
-    nothing is recorded. The check is skipped if a size-generic template gives the record. Return whether the generated code may do the
-    write now, by the new record. Return False, too, if a record existed, for a transient layout, or within `retry_in_fast_path`.
+    Return whether the generated code may do the write now, by the new record. Return False, too, if a record existed, for a layout too
+    large to cache, or within `retry_in_fast_path`. The record is for storages without other readers. `can_write` checks whether the value
+    may be written over the view; if the check fails, nothing is recorded. The check is skipped if a size-generic template gives the record.
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
@@ -175,9 +182,9 @@ class WriteDescription(NamedTuple):
     def of(cls, view: Tensor, value: Any) -> WriteDescription | None:
         """Return the write of `value`, a tensor or a Python number, over `view`; None if no launch record can do the write.
 
-        None is returned for an empty view, a view without strides or as another dtype, and a tensor that is a known scalar or a leaf of
-        derivatives. It is also returned for a bool, and for a float or int over another kind of dtype: floats are written over floats, ints
-        over floats and integers.
+        Return None for a view that is empty, has no strides, or has another dtype than its storage. Also return None for a tensor that is a
+        known scalar or a leaf of derivatives. Return None for a bool, too, and for a number over another kind of dtype: floats are written
+        over floats, ints over floats and integers.
         """
         spec, node, kind = view.spec, view.storage.node, type(value)
         if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.is_uncacheable:
@@ -196,8 +203,9 @@ class WriteDescription(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def build_store_node(self) -> tuple[Node, Node | Scalar]:
-        """Return a store node like the node of the write, on nodes without memory, and the node or scalar with the value to write, which it
-        reads.
+        """Return a pair: a store node like the node of the write, on nodes without memory, and the source with the value to write.
+
+        The source, which the store node reads, is a node, or a `Scalar` for a number.
         """
         dtype, shape, (number, layout, source_shape, source_dtype) = self.dtype, self.layout.shape, self.source
         storage_node = make_data_node(allocate(0), self.storage_shape, dtype)
@@ -212,8 +220,9 @@ class WriteDescription(NamedTuple):
         return Node.of(STORE, (storage_node.size,), dtype, (storage_node, operand), (storage_layout, through), self.layout), source
 
     def build_template(self, spec: Spec) -> WriteTemplate:
-        """Return the template of the write, with its launch record, which is empty if no record can do the write; `spec` is the spec of the
-        view written to.
+        """Return the template of the write, with its launch record. `spec` is the spec of the view written to.
+
+        The record is empty if no record can do the write.
         """
         record, plan = build_write_record(*self.build_store_node())
         low, high = self._get_integer_bounds()

@@ -1,13 +1,13 @@
-"""Nodes: the immutable content of a storage, either data in memory or a pending recipe.
+"""Nodes: the immutable content of a storage, either data in memory or a pending recipe. A storage is the memory cell that a tensor and its
+views share. A layout maps indices to elements: a shape, strides and an offset; a layout key is an interned layout without its offset.
 
 A recipe computes a node from its sources: nodes, each read through a layout, and Python numbers (`Scalar`). Nodes computed alike share a
 `Recipe`; `sources` and `offsets` belong to each node. The content of a node of shape `s` is its elements in row-major order. The content
 never changes: `realize` only replaces the recipe by the data. Laziness rests on this rule, with two exceptions:
 
 - **Sole ownership.** A write may reuse the memory of the old node when the node and its buffer have no further owner (`ownership.py`).
-- **External sharing.** A buffer with writers outside (`Buffer.externally_shared`) breaks the rule, so no pending recipe may read it:
-  each operation on
-  it is computed at the call.
+- **External sharing.** A buffer with writers outside (`Buffer.externally_shared`) breaks the rule, so no pending recipe may read it: each
+  operation on it is computed at the call.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Scalar:
 
 
 class SpecialOp:
-    """An operation that is neither elementwise nor a reduction. `kind` is also the name."""
+    """An operation that is neither elementwise nor a reduction, such as `DATA` or `STORE`. `kind` is also the name."""
 
     __slots__ = ("kind", "name")
 
@@ -167,7 +167,7 @@ if TYPE_CHECKING:
 
 
 class _TracedEntry:
-    """The tape entry of a node without derivatives that depends on an argument of a traced function."""
+    """The tape entry of a node without derivatives that depends on an argument of a traced function (`vmap`, `scan`)."""
 
     is_traced = True
 
@@ -467,23 +467,27 @@ class Node:
 
     @property
     def op(self) -> Operation:
+        """The operation of the recipe: `DATA` for a node in memory."""
         return self.recipe.op
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
         return self.recipe.shape
 
     @property
     def dtype(self) -> DType:
+        """The dtype of the elements."""
         return self.recipe.dtype
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return self.recipe.size
 
     @property
     def layouts(self) -> tuple[Layout | None, ...]:
-        """The layouts of the sources; None for a scalar."""
+        """The layouts through which the sources are read, with offsets; None for a scalar. The layout of a write is `target`."""
         layouts = self._layouts
         if layouts is None:
             keys_and_offsets = zip(self.recipe.layout_keys, self.offsets)  # noqa: B905  # the last offset may be the target's

@@ -1,4 +1,5 @@
-"""Reference counts: which nodes and buffers have owners besides the caller, measured without a Python frame.
+"""Reference counts: which nodes and buffers have owners besides the caller, measured without a Python frame. A node is a value of the
+graph, and its buffer is the memory with the data. The runtime asks before it overwrites memory in place.
 
 A node or buffer can only be read through a reference: from a storage, the `sources` of a recipe, a local variable of a thread, the tape, or
 a compiled object. So if the reference count equals the number of known references, the object has no further reader. `sys.getrefcount(x)`
@@ -37,7 +38,9 @@ NO_NODES: frozenset[int] = frozenset()  # the empty set of node numbers
 
 
 def _count_references(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
-    """Return the reference count of `items[n]` for each n in `numbers`. References by `items` and by the measurement are included."""
+    """Return the reference count of `items[n]` for each n in `numbers`, as a list. References by `items` and by the measurement are
+    included.
+    """
     return list(map(getrefcount, map(items.__getitem__, numbers)))
 
 
@@ -53,8 +56,8 @@ class _Holder:
 def _measure_counts() -> tuple[int, tuple[int, int], int]:
     """Measure the reference counts of objects without further owners, as they appear to the functions of this module.
 
-    Return the count of an item of a list, a pair of the counts of the node and the buffer of a storage, and the count of the buffer of a
-    node. If the measurements vary, return `_UNKNOWN` for each count.
+    Return three items: the count of an item of a list; a pair of the counts of the node and the buffer of a storage; the count of the
+    buffer of a node. If the measurements vary, return `_UNKNOWN` for each count. The module calls this function once, at import.
     """
     measurements = set()
     for _ in range(5):  # of four rounds each: the interpreter specialises bytecode after fewer
@@ -80,7 +83,7 @@ def _has_other_threads() -> bool:
 
 
 def is_sole_owner(storage: Any) -> bool:
-    """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner.
+    """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner. A write may then reuse the buffer.
 
     The caller must hold `compute_lock`.
     """
@@ -90,8 +93,8 @@ def is_sole_owner(storage: Any) -> bool:
 def find_externally_owned(nodes: list[Node], node_numbers: Sequence[int], recipe_reference_counts: Sequence[int]) -> set[int]:
     """Return the members of `node_numbers`, indices into `nodes`, whose nodes have owners besides the list `nodes` and its recipes.
 
-    `recipe_reference_counts` has, for each of the numbers, how many references recipes of the list have to the node. The caller must hold
-    `compute_lock`.
+    The nodes of `nodes` are a pending graph. `recipe_reference_counts` has, for each of the numbers, how many references recipes of the
+    list have to the node. The caller must hold `compute_lock`.
     """
     if _FREE_THREADED and _has_other_threads():
         return set(node_numbers)

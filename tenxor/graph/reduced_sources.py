@@ -1,4 +1,7 @@
-"""Properties of the sources of a reduction, down to memory, on which the order of the additions depends."""
+"""Properties of the sources of a reduction, down to memory, on which the order of the additions depends. A node is a pending value on
+source nodes; the fused kernel of a reduction computes its pending sources on the way. The order of the additions decides the bits of a sum
+of floats.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tensor specs: interned descriptors of shape, strides and dtype, without storage and offset; and the cache of results keyed by specs.
-
-An operation has results of equal specs for operands of equal specs. So such a result is recorded as a template (`ResultTemplate`) in
-the tables of an operand's spec, and found again by identity.
+"""Tensor specs: interned descriptors of shape, strides and dtype, without storage and offset; and the cache of results keyed by specs. An
+operation has results of equal specs for operands of equal specs. So such a result is recorded as a template (`ResultTemplate`) in the
+tables of an operand's spec, and found again by identity. The fast path, machine code in place of Python methods, makes results by
+templates. A recipe is an operation with shape, dtypes and layouts, without operands.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ResultTemplate:
 
 
 class RecipeTemplate(ResultTemplate):
-    """A result with the recipe `recipe`: the base class of three variants."""
+    """A result with the recipe `recipe`: the base class of three variants. `spec` and `launch_record` are those of `ResultTemplate`."""
 
     __slots__ = ("recipe",)
 
@@ -95,10 +95,11 @@ class InMemoryTemplate(RecipeTemplate):
 
 
 class StepsTemplate(ResultTemplate):
-    """Several pending nodes, the steps; the last one is the result. Step k has the recipe `step_recipes[k]`.
+    """Several pending nodes, the steps; the last one is the result, a tensor with the spec `spec`. Step k has the recipe `step_recipes[k]`.
 
-    `step_operands[k]` has the sources of the step, the offsets, and whether derivatives record it, which is mostly equal for all sizes.
-    A source is a `Scalar`, the number of an operand, or -1 - j for step j. The offset of an operand is added to the operand's own offset.
+    `step_operands[k]` has the sources of the step, the offsets, and whether derivatives record it, which is mostly equal for all sizes. A
+    source is a `Scalar`, the number of an operand, or -1 - j for step j. The offset of an operand is added to the operand's own offset.
+    Argument `steps` has a recipe and these three items for each step (`TemplateStep`).
     """
 
     __slots__ = ("step_operands", "step_recipes")
@@ -110,14 +111,15 @@ class StepsTemplate(ResultTemplate):
 
     @property
     def steps(self) -> tuple[TemplateStep, ...]:
-        """The steps, each a recipe with an entry of `step_operands`."""
+        """The steps, each a tuple of the recipe and the three items of `step_operands`."""
         return tuple([(recipe, *read) for recipe, read in zip(self.step_recipes, self.step_operands, strict=True)])
 
 
 class SegmentTemplate(StepsTemplate):
     """The steps of a derivative, with the layouts of their results and the constants as views `element_templates`.
 
-    See `fastpath/segment_templates.py`.
+    `fastpath/segment_templates.py` makes such templates for a tape segment, consecutive recorded operations. `steps` are those of
+    `StepsTemplate`.
     """
 
     __slots__ = ("element_templates",)
@@ -128,7 +130,7 @@ class SegmentTemplate(StepsTemplate):
 
 
 class OperandTemplate(ResultTemplate):
-    """The operand itself."""
+    """The operand itself, for an operation that returns its operand: `contiguous` of a contiguous tensor, for example."""
 
     __slots__ = ()
 
@@ -185,7 +187,10 @@ class TupleTemplate(ResultTemplate):
 
 
 class NumpyCallTemplate(TupleTemplate):
-    """Results in memory that NumPy computes: `compute_arrays` takes the operands as arrays, and returns an array for each result."""
+    """Results in memory that NumPy computes: `compute_arrays` takes the operands as arrays, and returns an array for each result.
+
+    `element_templates` and `result_constructor` are those of `TupleTemplate`.
+    """
 
     __slots__ = ("compute_arrays",)
 
@@ -201,10 +206,10 @@ class NumpyCallTemplate(TupleTemplate):
 
 
 class DirectCallTemplate(TupleTemplate):
-    """Results that generated code computes in our memory, by the bytecode `loop_bytecode`.
+    """Results that generated code computes in our memory, by the bytecode `loop_bytecode` (`fastpath/direct_call_programs.py`).
 
     The only number among the arguments is read with the dtype `number_dtype`; None without one. Where sizes depend on values,
-    `element_templates` are mappings from sizes to templates.
+    `element_templates` are mappings from sizes to templates. `result_constructor` is that of `TupleTemplate`.
     """
 
     __slots__ = ("loop_bytecode", "number_dtype")
@@ -302,7 +307,9 @@ class Spec:
 
     @property
     def templates(self) -> TemplateTable:
-        """The result templates by operation, and then by the second operand. Templates of the inline cache are moved here first."""
+        """The result templates by operation, and then by the second operand (see `Spec`). Templates of the inline cache are moved here
+        first.
+        """
         try:
             cached, table = self.inline_cache_0, self._templates
         except AttributeError:
@@ -324,7 +331,7 @@ class Spec:
             return self._number_first_templates
 
     def _flush_inline_cache(self) -> Self:
-        """Move the inline cache to the tables, and return this spec. Several threads may do so at the same time."""
+        """Move the templates of the inline cache to the tables, and return this spec. Several threads may do so at the same time."""
         self._add_tables()
         for template in (self.inline_cache_0, self.inline_cache_1):
             if template is not None:
@@ -344,7 +351,10 @@ class Spec:
 
 
 def intern_strided_spec(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...]) -> Spec:
-    """Return the spec of tensors of `dtype` with the shape `shape` and the strides `strides`, in elements."""
+    """Return the spec of tensors of `dtype` with the shape `shape` and the strides `strides`, in elements: always the same object.
+
+    The generated code calls this function for a spec that its own table lacks.
+    """
     return intern_spec(layout_key_of_dims(shape, strides).layout, dtype)
 
 
@@ -360,8 +370,8 @@ def intern_spec(layout: Layout, dtype: DType) -> Spec:
 def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
     """Return the spec of `dtype` for the layout key `layout_key`, stored or made by the fast path.
 
-    Return None while the fast path is not loaded, for a layout with tables or a view chain, and if the fast path has a spec with another
-    layout key, equal but older.
+    Return None while the fast path is not loaded, and for a layout with tables or a view chain. Also return None if the fast path has a
+    spec with another layout key, equal but older.
     """
     layout = layout_key.layout
     if layout.tables is None and layout.base is None:
@@ -375,7 +385,7 @@ def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
 def get_constant_spec(spec: Spec) -> Spec:
     """Return the spec that stands for `spec` where the value of the tensor is a known number.
 
-    This is an object of its own, made at the first request.
+    This is an object of its own, made at the first request. Templates for operands of known value are found by this spec.
     """
     constant_spec = spec.constant_spec
     if constant_spec is None:
@@ -387,7 +397,7 @@ def locate_template(op: object, keys: list[object]) -> tuple[TemplateTable, obje
     """Return the location of the template for the operation `op`: a table of a spec, and two keys.
 
     The table maps the first key, `op`, to a dict. The dict maps the second key, which stands for the remaining operands, to the template.
-    `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two of `keys` is a spec.
+    `keys` has an item for each operand: the spec of a tensor, or the type of a number. At least one of the first two items is a spec.
     """
     first, second = keys[0], keys[1] if len(keys) > 1 else None
     if type(first) is Spec:
@@ -479,6 +489,7 @@ def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[upcalls.Cal
 
     @wraps(original)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `original`, by the recorder of the fast path if the fast path is installed."""
         if args:
             fast_path = upcalls.installed
             if fast_path is not None:

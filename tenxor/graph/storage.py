@@ -1,7 +1,6 @@
-"""Storage: a mutable cell that holds an immutable node.
-
-A read captures the present node of the storage; a write puts in a new node. So a pending read sees the old content, regardless of later
-writes and of the order of computation.
+"""Storage: a mutable cell that holds an immutable node, a value in memory or pending. Tensors are views of storages. A read captures the
+present node of the storage; a write puts in a new node. So a pending read sees the old content, regardless of later writes and of the order
+of computation.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class ScalarStorage(Storage):
         return self._number if dtype is self._dtype and dtype is not bfloat16 else None
 
     def replace_node(self, node: Node) -> None:
-        """Replace the content by `node`, without making a node of the number first."""
+        """Replace the content by `node`, in a write over the whole element, without making a node of the number first."""
         with compute_lock:
             self.node, self._number = node, None
 
@@ -116,7 +115,7 @@ class ScalarStorage(Storage):
 
 
 def get_known_numbers(storages: Sequence[Storage], dtype: DType) -> list[Number] | None:
-    """Return the Python numbers of `storages`, as `ScalarStorage.get_known_number` gives them.
+    """Return the Python numbers of `storages`, as a list, as `ScalarStorage.get_known_number` gives them.
 
     Return None unless every number is known and of the dtype `dtype`. Return None, too, for no storages.
     """

@@ -1,4 +1,6 @@
-"""The memory pool: blocks from the system, kept for reuse as long as they are likely to be needed.
+"""The memory pool: blocks from the system, kept for reuse as long as they are likely to be needed. A block is memory for a single buffer at
+a time, of a capacity rounded up from the bytes requested. An owner is the buffer with the block; when the owner is deallocated, the block
+becomes free.
 
 A fresh large allocation costs more in page faults than most kernels cost in work. So freed blocks are kept by size and reused, and large
 blocks lie in huge pages where the system has them. A new size also reuses memory: a larger block, as long as this takes no more memory than
@@ -160,7 +162,9 @@ class Pool:
 
     @property
     def peak(self) -> int:
-        """The maximum number of bytes in use since `peak` was last set."""
+        """The maximum number of bytes in use since `peak` was last set. Setting it to a number of bytes begins a new maximum from that
+        number.
+        """
         self.max_in_use = max(self.max_in_use, self.collect_freed()[0] + self.small_block_bytes[PEAK])
         return self.max_in_use
 
@@ -174,9 +178,10 @@ class Pool:
         self.max_in_use = nbytes
 
     def assign_block(self, owner: Any, capacity: int) -> bool:
-        """Give `owner`, a buffer, a block of `capacity` bytes, or of a larger capacity, for life.
+        """Give `owner`, a buffer, a block of `capacity` bytes, or of a larger capacity, for life: set `owner.address` and `owner._array`.
 
-        Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`.
+        Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`. `allocate` and
+        `try_allocate` call this method.
         """
         if self.freed_refs and capacity < MIN_TIMED_BYTES and self._totals[2] <= SPARE_BYTES // 4:
             # The block freed last counts as in use until an operation takes the block back, so its reuse changes no total. During the
@@ -245,7 +250,7 @@ class Pool:
         return True
 
     def collect_freed(self) -> tuple[int, int]:
-        """Take back freed blocks, and return the bytes in use and the free bytes."""
+        """Take back the blocks of deallocated owners, and return the bytes in use and the free bytes."""
         counted_by, in_use, pooled = self._totals
         if counted_by != self._latest_operation or self.freed_refs:
             operation, in_use, pooled = self._begin()
@@ -253,21 +258,27 @@ class Pool:
         return in_use, pooled
 
     def release(self, nbytes: int) -> None:
-        """Return `nbytes` free bytes to the system, or somewhat more as blocks are whole, or as many as there are."""
+        """Return `nbytes` free bytes to the system, or somewhat more as blocks are whole, or as many as there are.
+
+        If the pool itself has fewer, the fast path returns its free blocks, too.
+        """
         operation, in_use, pooled = self._begin()
         self._totals = operation.number, in_use, pooled - self._release_free(nbytes)
         if nbytes > pooled:
             self.release_small_blocks()
 
     def limit_free_blocks(self, nbytes: int) -> None:
-        """Limit the free blocks to `nbytes` bytes together from now on."""
+        """Limit the free blocks to `nbytes` bytes together from now on, and release the excess. Workers of Dask call this method."""
         self.max_free_bytes = nbytes
         excess = self.pooled - nbytes
         if excess > 0:
             self.release(excess)
 
     def decay_recent_need(self) -> bool:
-        """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later."""
+        """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later.
+
+        The background thread calls this method until the answer is False.
+        """
         operation, in_use, pooled = self._begin()
         pooled -= self._decay(in_use, pooled)
         self._totals = operation.number, in_use, pooled
@@ -329,6 +340,7 @@ class Pool:
         """
 
         def watch() -> None:
+            """Let the record decay again and again, until nothing is left to release: the body of the thread."""
             while self.has_decay_thread:
                 with suppress(_queue.Empty):
                     self.large_block_refs.discard(self.get_wake_queue().get(timeout=DECAY_S))
@@ -341,7 +353,8 @@ class Pool:
             self.has_decay_thread = False
 
     def get_wake_queue(self) -> SimpleQueue[ref[Any]]:
-        """Return the queue `wake_queue`, made at the first request.
+        """Return the queue `wake_queue`, made at the first request: the deallocation of a large block wakes the background thread by the
+        queue.
 
         Most processes never need a queue, and the import takes as long as a package of ours.
         """
@@ -435,14 +448,16 @@ class Pool:
             self._limit_beside_small(sum(self.collect_freed()))
 
     def _is_small_near_allowed(self) -> bool:
-        """Return whether the blocks of the fast path have nearly used up their allowance."""
+        """Return whether the blocks of the fast path, in use and free, have nearly used up their allowance (`small_block_bytes`)."""
         small = self.small_block_bytes
         return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH_BYTES // 2
 
     def _limit_beside_small(self, held: int) -> int:
         """Return the limit in bytes on memory outside the fast path's own blocks, and set the allowance of the fast path.
 
-        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free.
+        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free. The allowance is the limit in bytes on
+        the blocks that the fast path allocates without asking (`small_block_bytes`). If the allowance was nearly used up, set
+        `is_under_pressure`.
         """
         small, limit = self.small_block_bytes, self.limit_bytes
         if limit != UNLIMITED_BYTES and small[POOLED] and held + small[IN_USE] + small[POOLED] > limit:
@@ -457,7 +472,11 @@ class Pool:
         return limit
 
     def record_foreign(self, nbytes: int) -> None:
-        """Record `nbytes` further bytes of foreign memory kept alive by tensors. They count until the next `reset_pressure`."""
+        """Record `nbytes` further bytes of foreign memory kept alive by tensors (`wrap_foreign_memory`). They count until the next
+        `reset_pressure`.
+
+        If these bytes and the blocks in use exceed `pressure_bytes`, set `is_under_pressure`.
+        """
         self.foreign_bytes += nbytes
         self.is_under_pressure = self.is_under_pressure or self.collect_freed()[0] + self.foreign_bytes > self.pressure_bytes
 

@@ -1,7 +1,6 @@
-"""Buffers: aligned memory from the pool, and memory of foreign libraries.
-
-A `Buffer` borrows a block of the pool (`block_pool.py`) for its whole life. Memory that may be written from outside is externally
-shared: see `graph/node.py`.
+"""Buffers: aligned memory from the pool, and memory of foreign libraries. A `Buffer` borrows a block of the pool (`block_pool.py`) for its
+whole life. Memory that may be written from outside, as by NumPy or another library, is externally shared: see `graph/node.py`. An export
+gives our memory to another library without a copy.
 """
 
 from __future__ import annotations
@@ -95,7 +94,10 @@ class Buffer:
 
 
 class MetaBuffer:
-    """A substitute for a buffer without memory, for abstract nodes (in PyTorch: the meta device)."""
+    """A substitute for a buffer without memory, for abstract nodes (in PyTorch: the meta device).
+
+    Abstract nodes have a shape and a dtype, but no elements: they are placeholders in tracing and planning.
+    """
 
     externally_shared, nbytes, is_read_only = 0, 0, False
 
@@ -165,8 +167,8 @@ class ShareToken:
 class _ShareReference(ref[ShareToken]):
     """The `externally_shared` of an exported buffer: a weak reference to the `ShareToken`.
 
-    When the token dies, its callback `reset` sets `externally_shared` to 0. The callback runs in C alone, exactly once, and no signal or
-    thread can intervene.
+    When the token dies, the callback of the reference calls `reset`, which sets `externally_shared` to 0. The callback runs in C alone,
+    exactly once, and no signal or thread can intervene.
     """
 
     __slots__ = ("reset",)
@@ -180,7 +182,7 @@ _call_reset = methodcaller("reset")
 def acquire_share_token(buffer: Buffer) -> object:
     """Return the token of `buffer`: while the token lives, the buffer is externally shared. Return None for writable foreign memory.
 
-    The caller must hold `compute_lock`.
+    Each export of a buffer calls this function, and keeps the token. The caller must hold `compute_lock`.
     """
     pin_reference = buffer.externally_shared
     pin = pin_reference() if isinstance(pin_reference, _ShareReference) else None

@@ -1,6 +1,6 @@
-"""Run nodes that are computed block by block (`rewrite.blockwise_op.BlockwiseOp`), so intermediate results exist for a single block.
-
-Blocks of equal structure share a plan, the body. The body runs once per block, on the offsets of the block.
+"""Run nodes that are computed block by block (`rewrite.blockwise_op.BlockwiseOp`), so intermediate results exist for a single block. A plan
+has kernels to read and fill numbered slots, the holders of buffers. Blocks of equal structure share a plan, the body. The body runs once
+per block, on the offsets of the block. The whole node is a single step of the plan for the graph, the enclosing or outer plan.
 """
 
 from __future__ import annotations
@@ -35,11 +35,7 @@ class _Body(NamedTuple):
 
 
 def _make_body(plan: Plan, slots: list[int | None], scalars: list[int]) -> _Body:
-    """Return the body for a node computed block by block, where `plan` computes a block.
-
-    For each buffer slot of `plan`, `slots` has the slot of the enclosing plan, -1 for the whole result, or None for memory of the block
-    alone. `scalars` has the number in the enclosing plan of each scalar of `plan`.
-    """
+    """Return the body for a node computed block by block, where `plan` computes a block. For `slots` and `scalars` see `_Body`."""
     return _Body(plan, slots, scalars, frozenset([j for j, outer in enumerate(slots) if outer is not None]))
 
 
@@ -48,7 +44,8 @@ class BlockwiseCall:
 
     For each block, `blocks` has the index of its body in `bodies`, and its offsets. An offset is a pair: the number of an offset of the
     enclosing plan, or -1 for none, and the elements to add. `input_slots` are the outer slots read by the blocks, and `work` is the
-    approximate work of the whole node, in additions. `can_fail` is true if a kernel checks indices or exponents, and so may fail.
+    approximate work of the whole node, in additions. `can_fail`, given as `has_flag`, is true if a kernel checks indices or exponents, and
+    so may fail.
     """
 
     __slots__ = ("blocks", "bodies", "can_fail", "input_slots", "work")
@@ -71,12 +68,12 @@ class BlockwiseCall:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The offset tables of the kernels."""
+        """The offset tables of the kernels in every body. An axis without a constant step is read through an offset table."""
         steps = [step for body in self.bodies for step in body.plan.steps]
         return [t for step in steps if step.kernel_call is not None for t in step.kernel_call.tables]
 
     def run(self, out: Buffer, outer: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-        """Compute every block into `out`, the memory of the result.
+        """Compute every block into `out`, the memory of the result. The step of the outer plan calls this method.
 
         Return True if a kernel met an index out of range or a negative exponent, and False otherwise. `outer` holds the slots, scalars and
         offsets of the enclosing plan. `once` must be None: blocks never write over their operands.

@@ -1,7 +1,6 @@
-"""The contexts in which a call is recorded, by the nodes that the call makes.
-
-While a context is open in any thread, new nodes stay pending. The fast path does not compute a node early that keeps much memory alive,
-and a pending graph grows to `pending_limits.MAX_RECORDED_NODES` nodes.
+"""The contexts in which a call is recorded, by the nodes made in the call. The fast path records a call of a Python function once: it keeps
+the recipes of the nodes, and makes equal nodes at later calls. So while a context is open in any thread, new nodes stay pending. The fast
+path does not compute a node early that keeps much memory alive, and a pending graph grows to `pending_limits.MAX_RECORDED_NODES` nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _publish_lock = make_reentrant_lock()
 
 @contextmanager
 def recording_call() -> Iterator[None]:
-    """Return a context in which a call is recorded. Contexts may be nested."""
+    """Return a context in which a call is recorded. The recorder (`fastpath/recorder.py`) opens one for a call. Contexts may be nested."""
     context = object()
     try:
         _open_contexts.append(context)

@@ -1,4 +1,7 @@
-"""The decision when a plan for a whole graph takes the place of an unfused plan (`unfused_plans.py`)."""
+"""The decision when a plan for a whole graph takes the place of an unfused plan (`unfused_plans.py`). An unfused plan computes operation
+after operation by prebuilt kernels, and stores each result. A plan for the whole fuses operations, but must be made and compiled first. The
+decision compares the time lost by unfused runs so far with the time to make the plan.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nano
 
 
 class Deferral(NamedTuple):
-    """A deferred plan for a whole graph. An unfused plan runs the graph meanwhile. Times are estimates.
+    """A deferred plan for a whole graph. An unfused plan runs the graph meanwhile. Times are estimates, in nanoseconds.
 
     A run of the unfused plan takes `gain_ns` more than a run of the plan for the whole, which costs `cost_ns` to make. `spent_ns` has one
     item: the additional time so far of all runs of unfused plans for the same operations. The functions in `run_counters` return how often
@@ -37,7 +40,11 @@ class Deferral(NamedTuple):
     run_counters: list[Callable[[], int]]
 
     def charge_run(self) -> bool:
-        """Charge a run, and the runs of generated code. Return whether the plan is due: all unfused runs have cost as much time."""
+        """Charge a run by Python, and the runs of generated code so far. Return whether the plan for the whole is due.
+
+        The plan is due when unfused runs together have cost as much additional time as the plan costs. `get_plan` calls this method before
+        each run.
+        """
         self.spent_ns[0] += (1 + sum([count_runs() for count_runs in self.run_counters])) * self.gain_ns
         return self.spent_ns[0] >= self.cost_ns
 
@@ -47,7 +54,10 @@ class Deferral(NamedTuple):
 
 
 def estimate_gain(node: Node) -> int:
-    """Return the nanoseconds to save by a plan without memory for `node`, a temporary result."""
+    """Return the nanoseconds saved in each run of a fused plan by not computing and storing `node` alone.
+
+    `node` is a temporary result of an unfused plan. The time consists of the launch of an operation, and of the traffic to memory.
+    """
     return (PYTHON_OPERATION_NS if upcalls.installed is None else OPERATION_NS) + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS
 
 
@@ -58,9 +68,10 @@ def estimate_cost(nodes: Sequence[Node]) -> int:
 
 
 def defer_plan(nodes: Sequence[Node], gain_ns: int, cost_ns: int) -> Deferral:
-    """Return a new deferral for a graph with the pending nodes `nodes`, whose unfused plan takes `gain_ns` too much time.
+    """Return a new deferral for a graph with the pending nodes `nodes`, whose unfused plan takes `gain_ns` too much time in each run.
 
-    A plan for the whole costs `cost_ns`, and the load of the planner and the compiler.
+    A plan for the whole costs `cost_ns` and, before the first compilation of the process, the load of the planner and the compiler. Graphs
+    of the same operations in order share the time spent.
     """
     operations = tuple([node.recipe.op for node in nodes])
     spent_ns = _spent_ns.get(operations)

@@ -1,6 +1,5 @@
-"""Requests for parts of large pending nodes: the decision to compute a node whole.
-
-A part costs its share of the node, or at least the overhead of a request. A node is computed whole once the requests for its parts have
+"""Requests for parts of large pending nodes: the decision to compute a node whole. A request is a read of a few elements of a node without
+memory. A part costs a share of the node, or at least the overhead of a request. A node is computed whole once the requests for parts have
 cost as much. So all requests together cost at most about twice the cheaper way, however many elements are read.
 """
 

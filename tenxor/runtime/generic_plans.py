@@ -1,8 +1,9 @@
-"""Size-generic plans: reuse a plan for other sizes, wherever planning would take the same decisions.
+"""Size-generic plans: reuse a plan for other sizes, wherever planning would take the same decisions. A plan has the kernels of a graph,
+with their arguments. The plan is cached under the signature of its graph, with every shape and stride. The structure of a graph is the
+signature without the dims (shapes, strides and inner offsets), except for which dims are equal, 0 or 1. The second miss of a structure is
+planned with symbolic sizes (`symint.SymInt`), which record each question about them: this is a trace. The trace gives the guards,
+conditions on the dims, and the sizes of the kernels as functions of the dims.
 
-A plan is cached under the signature of its graph, with every shape and stride. The structure of a graph is the signature without the dims
-(shapes, strides and inner offsets), except for which dims are equal, 0 or 1. The second miss of a structure is planned with symbolic sizes
-(`symint.SymInt`), which record each question about them. The trace gives the guards, and the sizes of the kernels as functions of the dims.
 Nothing is guessed: dims with a different answer to some question get a plan of their own.
 """
 
@@ -68,7 +69,7 @@ class GenericPlan:
 
 
 def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in memory; None on a miss."""
+    """Return the plan for `signature` from a generic plan in memory; None on a miss. Neither the package nor the disk is searched."""
     structure_and_dims = split_structure(signature) if _caches else None
     cache = None if structure_and_dims is None else _caches.get(structure_and_dims[0])
     if structure_and_dims is None or cache is None or cache.target is not backend().target:
@@ -105,7 +106,7 @@ Match = tuple[GenericPlan, StepDims]  # a generic plan whose guards hold for a g
 
 
 def _instantiate(match: Match | None) -> Plan | None:
-    """Return the concrete plan of `match`; None for None."""
+    """Return the concrete plan of `match`, a generic plan with the dims of each step; None for None."""
     return None if match is None else match[0].instantiate(match[1])
 
 
@@ -119,7 +120,7 @@ def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False)
 
 
 def _find_match(signature: GraphSignature) -> Match | None:
-    """Return the generic plan for `signature` in memory, in the package or on disk, and its `StepDims`; None on a miss."""
+    """Return the generic plan for `signature` in memory, in the package or on disk, and its `StepDims`; None on a miss. Trace nothing."""
     structure_and_dims = split_structure(signature)
     if structure_and_dims is None:
         return None
@@ -129,7 +130,10 @@ def _find_match(signature: GraphSignature) -> Match | None:
 
 
 def _open_cache(structure: object) -> _TargetCache:
-    """Return the cache of generic plans of `structure`; a new cache has the plans in the package and on disk."""
+    """Return the cache of generic plans for `structure`, the first item of a result of `split_structure`, on the present machine.
+
+    A new cache begins with the plans in the package, not loaded yet, and on disk.
+    """
     cache, target = _caches.get(structure), backend().target
     if cache is None or cache.target is not target:
         text = plan_disk_cache.encode_structure(structure)
@@ -140,7 +144,7 @@ def _open_cache(structure: object) -> _TargetCache:
 
 
 def _trace_if_due(signature: GraphSignature, trace_every_miss: bool = False) -> Match | None:
-    """Trace and store a generic plan for `signature`, which no generic plan suits, and return the plan and its `StepDims`.
+    """Trace and store a generic plan for `signature`, and return the plan and its `StepDims`. No known generic plan has guards that hold.
 
     Return None if no trace is due or the trace fails. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans
     of a structure.
@@ -162,9 +166,9 @@ def _trace_if_due(signature: GraphSignature, trace_every_miss: bool = False) -> 
 def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: GraphSignature) -> Match | None:
     """Return the generic plan for `signature`, and its `StepDims` in terms of the symbolic sizes of `symbolic_signature`.
 
-    `symbolic_signature` is the same graph as `signature`, with `SymInt`s for dims. Return None if the structures differ, if no generic
-    plan holds or can be traced, if a dim of `signature` has two sizes in `symbolic_signature` or two dims share a size, or if a guard
-    fails.
+    `symbolic_signature` is the same graph as `signature`, with `SymInt`s for dims. Return None if the structures differ, if no generic plan
+    holds or can be traced, or if a guard fails. Also return None if a dim of `signature` has two sizes in `symbolic_signature`, or two dims
+    share a size.
     """
     dims, sizes = list[int](), list[int]()
     structure = extract_structure(signature, dims)
@@ -181,19 +185,19 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:
-    """Return whether a generic plan was looked for before with a graph of the same structure as `signature`, still in the cache.
+    """Return whether a generic plan was looked for before with a graph of the same structure as `signature`, and the cache still remembers.
 
-    A generic plan need not exist.
+    A generic plan need not exist. The recorder of launch records asks, so as to trace only common structures.
     """
     structure_and_dims = split_structure(signature)
     return structure_and_dims is not None and structure_and_dims[0] in _caches
 
 
 class _TargetCache(GuardedCache[GenericPlan]):
-    """A guarded cache of the generic plans of a structure for `target`.
+    """A guarded cache of the generic plans of a structure, for the machine `target`.
 
-    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`). `unloaded_plans` are shipped plans of the
-    structure, not loaded so far.
+    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`). `unloaded_plans`, given as `plans`, are shipped
+    plans of the structure, not loaded so far.
     """
 
     __slots__ = ("structure_text", "unloaded_plans", "target")
@@ -329,7 +333,7 @@ def group_equal_dims(dims: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def split_plan_dims(plan: Plan) -> tuple[Plan, StepDims]:
-    """Return the plan `plan` without dims, and the dims of each step.
+    """Return a pair: the plan `plan` without dims (`GenericPlan`), and the dims of each step as `StepDims`.
 
     Raise TypeError if a step is computed block by block, with fixed dims.
     """
@@ -342,8 +346,8 @@ _NO_DIMS = ((0, 0), (), (), 0, 0, 0)
 def get_step_dims(step: PlanStep) -> tuple[Any, ...]:
     """Return the entry of `step` in `StepDims`: the shape, the bytes of the result, and the numbers of the kernel arguments.
 
-    These numbers are a tuple: operands, sizes and work; `()` for a step without a kernel. Raise TypeError for a step computed block by
-    block: the dims of the step are fixed.
+    These numbers are a tuple: result, operands, sizes, extent of the split loop, work and scratch bytes (`KernelArguments`). The tuple is
+    empty for a step without a kernel. Raise TypeError for a step computed block by block: the dims of the step are fixed.
     """
     call = step.kernel_call
     if call is None:
@@ -363,7 +367,10 @@ def get_step_dims(step: PlanStep) -> tuple[Any, ...]:
 
 
 def _strip_dims(step: PlanStep) -> PlanStep:
-    """Return a copy of `step` with the shape `()`, 0 bytes, and kernel arguments without operands, sizes and work (`_NO_DIMS`)."""
+    """Return a copy of `step`, a step of a concrete plan, for a plan without dims.
+
+    The copy has the shape `()`, 0 bytes, and kernel arguments without operands, sizes and work (`_NO_DIMS`).
+    """
     call = step.kernel_call
     if isinstance(call, SingleKernelCall):
         call = SingleKernelCall(call.compiled, _fill_in_dims(call.arguments, _NO_DIMS))

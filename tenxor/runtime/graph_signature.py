@@ -1,4 +1,6 @@
-"""Signatures of pending graphs: the key under which the plan of a graph is cached, and the arguments of the plan.
+"""Signatures of pending graphs: the key under which the plan of a graph is cached, and the arguments of the plan. A pending node is a
+recipe (an operation with shape, dtypes and layouts) on sources, nodes or scalars. The graph of the requested nodes, the roots, has the
+pending nodes at and below the roots. A plan has the compiled kernels for a graph.
 
 Two graphs have equal keys if the same plan computes both. Memory, scalars, and the offsets of views into memory are run-time
 arguments: the second row of a matrix is read like the first.
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
         `symbolize_recipe` returns a recipe with symbolic sizes in place of dims, and `symbolize_dim` returns the symbolic size of a dim.
         """
 
-        def symbolize_recipe(self, recipe: Recipe) -> Recipe: ...
+        def symbolize_recipe(self, recipe: Recipe) -> Recipe:
+            """Return `recipe` with symbolic sizes in place of dims."""
+            ...
 
-        def symbolize_dim(self, value: int) -> int: ...
+        def symbolize_dim(self, value: int) -> int:
+            """Return the symbolic size of the dim `value`; 0 and 1 stay."""
+            ...
 
 
 OFFSET_SPACING = 1 << 48  # elements between placeholder offsets, more than a memory has
@@ -75,7 +81,7 @@ class GraphSignature:
         return capture_in_python([nodes[k] for k in self.root_slots])
 
     def is_unchanged(self) -> bool:
-        """Return whether no node was computed since the capture of the signature.
+        """Return whether no node was computed since the capture of the signature, by a signal handler, a finalizer or another thread.
 
         Counting suffices: a computed node never becomes pending again.
         """
@@ -86,7 +92,10 @@ class GraphSignature:
 
 
 def capture_signature(roots: Sequence[Node]) -> GraphSignature:
-    """Return the signature of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
+    """Return the signature of the pending nodes `roots` with everything they need, captured by the fast path if possible.
+
+    The key is bytes if the fast path captured the signature, and otherwise a recipe or a tuple.
+    """
     fast_path = upcalls.installed
     if fast_path is not None and (fields := fast_path.capture_signature(*roots)) is not None:
         return GraphSignature(*fields)
@@ -94,7 +103,9 @@ def capture_signature(roots: Sequence[Node]) -> GraphSignature:
 
 
 def capture_in_python(roots: Sequence[Node]) -> GraphSignature:
-    """Return the signature of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
+    """Return the signature of the pending nodes `roots`, one or more, keyed by its structure: a recipe or a tuple. Never uses the fast
+    path.
+    """
     if len(roots) == 1 and (signature := capture_single_node(roots[0])) is not None:
         return signature
     return capture_by_traversal(roots)
@@ -177,7 +188,7 @@ def capture_by_traversal(roots: Sequence[Node]) -> GraphSignature:
 
 
 def iter_scalars(nodes: Iterable[Node]) -> Iterator[Scalar]:
-    """Yield the scalars read by pending `nodes`, in the order of `GraphSignature.scalars`."""
+    """Yield the scalars read by the pending nodes among `nodes`, with repetitions, in the order of `GraphSignature.scalars`."""
     for node in nodes:
         if node.buffer is None:
             for source in node.sources:

@@ -1,6 +1,5 @@
-"""Build the error for a value that a kernel could not use: an index out of range, or a negative exponent of an integer power.
-
-The kernel only sets a flag. The functions here read the indices and exponents again to find the value for the error message.
+"""Build the error for a value that a kernel could not use: an index out of range, or a negative exponent of an integer power. The kernel
+only sets a flag. The functions here read the indices and exponents again to find the value for the error message.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ def build_index_error(op: str, index: int, axis: int, size: int) -> IndexOutOfRa
 
 
 def _read_elements(node: Node, layout: Layout, compute: Callable[[Node], None]) -> np.ndarray[Any, Any]:
-    """Return the elements of `node` read through `layout`; `compute` is called first if `node` is pending.
+    """Return the elements of `node`, the indices or exponents, read through `layout`, as a NumPy array.
 
-    Broadcast axes have extent 1 in the result if `layout` is a single view without tables.
+    `compute` is called first if `node` is pending. Broadcast axes have extent 1 in the result if `layout` is a single view without tables.
     """
     if node.buffer is None:
         compute(node)

@@ -1,4 +1,7 @@
-"""Kernel calls: compiled kernels bound to their arguments, ready to be launched on the buffers and scalars of a pending graph."""
+"""Kernel calls: compiled kernels with arguments, ready to be launched on the buffers and scalars of a pending graph. The arguments name
+buffers, scalars and offsets by numbers, so a call serves each graph of a signature. A slot is the number of a buffer in a plan
+(`plan_execution.py`). Sizes are numbers for a single set of shapes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ MAX_STORED_TABLE_BYTES = 1 << 16  # bytes of offset tables, above which a call i
 
 
 class SingleKernelCall:
-    """A compiled kernel (`compiled`) with `arguments` for one set of shapes.
+    """A compiled kernel (`compiled`) with `arguments` (`KernelArguments`) for one set of shapes.
 
     A slot is the number of a node or an intermediate result of the plan (`plan_execution.py`).
     """
@@ -57,7 +60,7 @@ class SingleKernelCall:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The offset tables of gathered axes."""
+        """The offset tables of gathered axes: axes with a table of offsets in place of a constant step."""
         return self.arguments.tables
 
     @property
@@ -104,7 +107,9 @@ class SingleKernelCall:
 
 
 def _encode_fact(fact: Any) -> object:
-    """Return `fact` in serialisable form: the name of a dtype, a tuple with its items in this form, or `fact` itself."""
+    """Return `fact`, a field of `KernelFacts`, in serialisable form: the name of a dtype, a tuple with its items in this form, or `fact`
+    itself.
+    """
     if isinstance(fact, DType):
         return fact.name
     return tuple(map(_encode_fact, fact)) if isinstance(fact, tuple) else fact
@@ -132,6 +137,7 @@ def _add_debug_output(compiled: Compiled, launch: Launch) -> Launch:
     kernel: Any = compiled.kernel
 
     def run(out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+        """Launch the kernel, and print. The arguments and the result are those of `Launch`."""
         if DEBUG_LEVEL >= 3:
             print(backend().listing(kernel), file=sys.stderr)
         if DEBUG_LEVEL >= 2:

@@ -1,7 +1,7 @@
-"""The axes of a single operation, merged where possible, for the choice of a kernel in the package.
-
-An elementwise operation, a gather or a store has axes of results. A reduction, a sum of products and a running reduction have one more
-axis, along which elements are reduced. Along each axis, the result and each operand have a stride.
+"""The axes of a single operation, merged where possible, for the choice of a kernel in the package. An elementwise operation, a gather or a
+store has axes of results. A reduction, a sum of products and a running reduction (`Scan`) have one more axis, along which elements are
+reduced. Along each axis, the result and each operand have a stride, in elements. A step is the stride along an axis inside a kernel; a
+kernel is made for certain kinds of steps, such as 1. A recipe is an operation with shape, dtypes and layouts.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class OperandAxes(NamedTuple):
     """The axes of an operation: `extents` of the axes of results, innermost first, and `strides` in elements.
 
     `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
-    axis. For a reduction, `reduced` has the number of elements that are reduced, and such strides along them: the result's is 0 unless the
-    reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are not joined, `rows` has the number of
-    rows and the strides from row to row. `is_sequential` is that of the order of a reduction (`ReductionOrder`). For a gather, `indexed`
-    has the extent and the stride of each indexed axis.
+    axis. For a reduction, `reduced` has the number of elements that are reduced, and then the strides along them, of the result and of each
+    operand. The result's is 0 unless the reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are
+    not joined, `rows` has the number of rows and the strides from row to row. `is_sequential` is that of the order of a reduction
+    (`ReductionOrder`). For a gather, `indexed` has the extent and the stride of each indexed axis.
     """
 
     extents: list[int]
@@ -80,20 +80,22 @@ class OperandAxes(NamedTuple):
 
     @property
     def inner_count(self) -> int:
-        """The number of axes of results inside a kernel. The kernel runs on each index of the other axes."""
+        """The number of axes of results inside a kernel: 2 for a matrix product, and otherwise 1. The kernel runs on each index of the
+        other axes.
+        """
         return 2 if self.is_matrix_product else 1
 
     @property
     def is_scan(self) -> bool:
-        """True for a running reduction."""
+        """True for a running reduction, with a result for each element."""
         return bool(self.reduced and self.reduced[1])
 
     def list_kinds(self, recipe: Recipe, product: Recipe | None = None) -> list[tuple[str, ...]]:
         """Return the kinds of operands of kernels that can compute `recipe`, or the sum `recipe` of `product`, fastest first.
 
-        The kind of an operand is `VECTOR`, `STRIDED`, `ELEMENT` or `NUMBER` along the innermost axis. For a reduction, the kind along
-        the axis of results is followed by the kind along the reduced axis. The kind of the indices of a gather is followed by the kind
-        along the indexed axis.
+        Each item has a text for each operand, for the key of a kernel in the package (`encode_op_key`). The text is `VECTOR`, `STRIDED`,
+        `ELEMENT` or `NUMBER`, the kind of steps along the innermost axis. For a reduction, the kind along the axis of results is followed
+        by the kind along the reduced axis. The kind of the indices of a gather is followed by the kind along the indexed axis.
         """
         steps = self.strides[0][1:]
         if self.indexed:
@@ -183,10 +185,12 @@ def _is_table_reduction(op: Operation) -> bool:
 def _merge_reduction(
     recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None, find_order: Callable[[], ReductionOrder] | None
 ) -> OperandAxes | None:
-    """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
+    """Return the axes of the reduction `recipe`, or of a running reduction, or of a sum of products.
 
-    Reduced axes are joined as the order says, if it decides the bits, and otherwise wherever the operands allow. Return None for a sum
-    of products with a number or of several matrices, and if the reduced axes cannot be joined to one or, in order, to two axes.
+    `operands` has the layout of each operand, None for a number. `product` is the layout of the product that the sum reads, or None for a
+    single operand. `find_order` returns the order of the reduction. Reduced axes are joined as the order says, if it decides the bits, and
+    otherwise wherever the operands allow. Return None if the reduced axes cannot be joined to one or, in order, to two axes. Also return
+    None for a sum of products with a number or of several matrices, and where the order is needed but `find_order` is None.
     """
     (key,), reduction = recipe.layout_keys, recipe.op
     assert key is not None
@@ -228,7 +232,11 @@ def _merge_reduction(
 
 
 def _join_any(inner: Sequence[tuple[int, ...]], reduction: Operation) -> list[tuple[int, ...]]:
-    """Return the extents and strides of the reduced axes `inner`, outermost first, joined wherever the operands allow."""
+    """Return the extents and strides of the reduced axes `inner`, outermost first, joined wherever the operands allow.
+
+    An axis is a tuple: the extent, then the stride of the result and of each operand. Axes are sorted by their strides first, unless
+    `reduction` must keep the order of its elements (`Reduction.append`).
+    """
     if isinstance(reduction, Reduction) and reduction.append is None:
         inner = sorted(inner, key=_sum_strides, reverse=True)
     counts, strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(inner[0]) if inner else 0)])
@@ -236,7 +244,10 @@ def _join_any(inner: Sequence[tuple[int, ...]], reduction: Operation) -> list[tu
 
 
 def _join(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Return the extent and the strides of reduced axes as one axis; None if the strides of an operand do not allow it."""
+    """Return reduced axes as a single axis; None if the strides of an operand do not allow it.
+
+    `axes` are the axes, outermost first, each a tuple as in the result: the extent, then the stride of the result and of each operand.
+    """
     for (_, *moves), (extent, *inner_moves) in pairwise(axes):
         if moves != [extent * move for move in inner_moves]:
             return None
@@ -252,12 +263,11 @@ def _sum_strides(axis: Sequence[int]) -> int:
 
 
 def is_matrix_product_in_every_kernel(recipe: Recipe, product: Recipe, in_memory: Sequence[bool], has_unit_rows: Sequence[bool]) -> bool:
-    """Return whether the sum `recipe` of `product`, a product of two matrices or of stacks of matrices, adds in the same order fused with
-    its factors and with stored factors.
+    """Return whether a sum of products adds in the same order with fused factors as with stored factors.
 
-    `in_memory` says which factors are in memory, and `has_unit_rows` which factors are computed from operands with steps of 1 along their
-    last axis. Kernels of matrix products add step after step. With few results, the order also depends on the strides of the operands
-    along the steps.
+    `recipe` is the sum of `product`, a product of two matrices or of stacks of matrices. `in_memory` says which factors are in memory, and
+    `has_unit_rows` which factors are computed from operands with steps of 1 along their last axis. Kernels of matrix products add step
+    after step. With few results, the order also depends on the strides of the operands along the steps.
     """
     (key,), factor_layouts = recipe.layout_keys, [None if key is None else key.layout for key in product.layout_keys]
     assert key is not None
@@ -287,10 +297,10 @@ def is_matrix_product_in_every_kernel(recipe: Recipe, product: Recipe, in_memory
 
 
 def is_product_of_copies(recipe: Recipe, product: Recipe, side: int) -> bool:
-    """Return whether the sum `recipe` of `product` is a matrix product that adds its steps in order, also if the chain of views of factor
-    `side` is read from a copy.
+    """Return whether the sum `recipe` of `product` is a matrix product that adds its steps in order, with or without a copy of a factor.
 
-    The chain must split the factor into axes of rows and of steps. Then the longest axis of rows must suffice for a matrix product.
+    The copy is of the view inside the chain of views by which factor number `side`, 0 or 1, is read. The chain must split the factor into
+    axes of rows and of steps. Then the longest axis of rows must suffice for a matrix product.
     """
     axes = _find_axes(recipe.layout_keys[0].layout, Layout.contiguous(product.shape)) if recipe.layout_keys[0] else None
     ndim, (chain, second_key) = len(recipe.shape), [product.layout_keys[k] for k in (side, 1 - side)]
@@ -325,8 +335,9 @@ def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
 def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], reduced: Sequence[int]) -> bool:
     """Return whether a sum of products may be a matrix product: along two axes, only the first or only the second operand moves.
 
-    A product with few results or steps is none: its lanes run along the steps or along the results (`lowering/match_contraction.py`).
-    The answer is exact if the two axes are the innermost, and both operands move along all others.
+    The arguments are the fields of `OperandAxes`: `extents` and `strides` of the axes of results, and `reduced`. A product with few results
+    or steps is none: its lanes run along the steps or along the results (`lowering/match_contraction.py`). The answer is exact if the two
+    axes are the innermost, and both operands move along all others.
     """
     moves = [(left != 0, right != 0) for _, left, right in strides]
     if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
@@ -337,15 +348,19 @@ def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], redu
 
 
 def _has_product_sizes(results: int, steps: int) -> bool:
-    """Return whether a matrix product has enough results, along two axes, and steps, if the operands do not all have unit steps."""
+    """Return whether a matrix product has enough results and steps, unless every operand has unit steps.
+
+    `results` is the number of results along two axes, and `steps` the number of products added for each.
+    """
     rows, columns, min_steps = MIN_CONTRACTION_SIZES
     return results >= rows * columns and steps >= min_steps and not (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
 
 
 def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[tuple[int, ...]]]:
-    """Return the extents of merged axes and their strides by operand, innermost first, without axes of extent 1.
+    """Return the extents of merged axes, and the strides of each merged axis as a tuple by operand; both innermost first.
 
-    `steps` has the strides of each operand along the axes of `shape`.
+    `steps` has the strides of each operand along the axes of `shape`. Axes of extent 1 are left out. Neighbouring axes are merged if the
+    strides of every operand fit together.
     """
     extents, strides = list[int](), list[tuple[int, ...]]()
     for axis, extent in reversed(list(enumerate(shape))):
@@ -361,10 +376,11 @@ def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[i
 
 
 def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
-    """Return whether a kernel for `axes` gives the bits of the planner's kernels for the reduction `recipe`, and is about as fast.
+    """Return whether a kernel in the package for `axes` gives the bits of the planner's kernels for the reduction `recipe`, and is about as
+    fast.
 
-    The planner rewrites large reductions, and short ones over many rows or over windows. The order of the elements does not matter for
-    some reductions (`Reduction.is_order_free`).
+    The planner rewrites large reductions, and short ones over many rows or over windows. The order of the elements does not matter for some
+    reductions (`Reduction.is_order_free`).
     """
     count, size = axes.reduced_count, prod(axes.extents) * axes.reduced_count
     reduction = recipe.op
@@ -385,7 +401,10 @@ def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
 
 
 def _has_windows(axes: OperandAxes) -> bool:
-    """Return whether the elements of different results overlap or interleave in memory for some operand, as windows do."""
+    """Return whether, for some operand of a reduction with `axes`, the elements of different results overlap or interleave in memory.
+
+    The windows of a tensor do so, for example.
+    """
     count = axes.reduced[0]
     return any(
         [

@@ -1,7 +1,7 @@
-"""Limits on pending work: on the length of a pending graph, and on the memory that pending recipes keep alive.
-
-A recipe keeps its operands in memory. So a long graph is computed in part before it grows further, where this takes no additional memory.
-And a small result that keeps much memory alive is computed when memory use grows.
+"""Limits on pending work: on the length of a pending graph, and on the memory kept alive by pending recipes. A pending node is a recipe, an
+operation not computed yet, on other nodes. The graph of a node has the pending nodes below the node. A recipe keeps operands in memory. So
+a long graph is computed in part before the graph grows further, where this takes no additional memory. And a small result that keeps much
+memory alive is computed when memory use grows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class NodeOwner(Protocol):
     """The owner of a node, with `node` as an attribute: a storage, which may get a new node."""
 
     @property
-    def node(self) -> Node: ...
+    def node(self) -> Node:
+        """The node, read anew at each access: another thread may put in a new node."""
+        ...
 
 
 def cap_graph_size(node: Node) -> None:
@@ -132,7 +134,7 @@ def record_pending(node: Node) -> None:
 
 
 def forget_pending_refs() -> None:
-    """Clear `pending_refs`: memory pressure then computes no node that is pending now."""
+    """Clear `pending_refs`: memory pressure then computes no node that is pending now. The builder of the package calls this function."""
     pending_refs.clear()
 
 
@@ -156,7 +158,8 @@ def _is_small(node: Node) -> bool:
 def free_pending_memory() -> None:
     """Compute the small pending results that hold, through their operands, the last references to memory.
 
-    Errors of the computation are suppressed: a later request for the value raises them again.
+    Operations call this function when the pool is under pressure (`Pool.is_under_pressure`). Errors of the computation are suppressed: a
+    later request for the value raises them again.
     """
     pool.reset_pressure()
     with compute_lock:
@@ -211,9 +214,9 @@ def _try_realize(nodes: list[Node]) -> None:
 
 
 def _is_cheap(nodes: list[Node]) -> bool:
-    """Return whether computing the pending nodes `nodes` is no more work than a copy: the operations are few and elementwise.
+    """Return whether computing the pending nodes `nodes` is no more work than a copy of the memory to be overwritten.
 
-    Return True for an empty list.
+    Their graph must have few operations, each elementwise. Return True for an empty list.
     """
     order = [node for node in capture_signature(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL_RESULT_RATIO and all([type(node.op) is Op for node in order])
@@ -222,8 +225,8 @@ def _is_cheap(nodes: list[Node]) -> bool:
 class _ReaderGraph:
     """The references between `nodes`, a list in topological order. Nodes are named by their indices in the list.
 
-    `reads` has the operands of each node, and `externally_owned` the nodes with owners outside. `owned_nodes` lists nodes with a further
-    known owner, such as a storage, which does not count as outside; the constructor clears this list.
+    `reads` has the operands of each node, and `externally_owned` the set of nodes with owners outside the list, like a tensor of the user.
+    `owned_nodes` lists nodes with a further known owner, a storage for example, not counted as outside; the constructor clears this list.
     """
 
     def __init__(self, nodes: list[Node], owned_nodes: list[Node]) -> None:
@@ -262,9 +265,10 @@ def _collect_pending() -> list[Node]:
 
 
 def _account_memory() -> tuple[int, list[ref[Node]]]:
-    """Return the bytes kept alive by the recipes of `pending_refs` alone, and the small results whose computation would free memory.
+    """Return a pair: the bytes kept alive by the recipes of `pending_refs` alone, and the small results whose computation would free
+    memory.
 
-    The results are given as weak references, sources first.
+    The results are given as a list of weak references, sources first.
     """
     nodes = _collect_pending()
     graph = _ReaderGraph(nodes, [])

@@ -54,7 +54,7 @@ _is_disabled = False
 def load_plan(signature: GraphSignature) -> Plan | None:
     """Return the plan for the exact dims of `signature` that is shipped with the package, or written by an earlier process.
 
-    Return None if the plan or a kernel is missing. The disk is not read after `MAX_LOOKUPS` look-ups, and nothing with `TENXOR_DEBUG` set.
+    Return None if the plan or a kernel is missing, and always with `TENXOR_DEBUG` set. The disk is not read after `MAX_LOOKUPS` look-ups.
     """
     plan = shipped_op_plans.find_shipped_op_plan(signature) if can_use_shipped_plans() else None
     return plan or (_read_exact(signature) if _may_look_up() else None)
@@ -89,7 +89,10 @@ def _read_exact(signature: GraphSignature) -> Plan | None:
 
 
 def _read_value(text: str | None) -> Any | None:
-    """Return the value written by `_write_value` under `text`; None if `text` is None or nothing is stored."""
+    """Return the value that `_write_value` of this or an earlier process stored under the key `text`.
+
+    Return None if `text` is None or nothing is stored.
+    """
     content = None if text is None else backend().read_stored(text)
     return None if content is None else marshal.loads(content[len(PLAN_FILE_MAGIC) :])
 
@@ -125,9 +128,10 @@ def _write_value(text: str | None, words: Any) -> None:
 
 
 def load_generic_plans(structure_text: str | None) -> list[StoredGenericPlan]:
-    """Return the generic plans that earlier processes stored for a structure, given by its text (`encode_structure`).
+    """Return the generic plans that earlier processes stored for a structure, as `StoredGenericPlan`s.
 
-    Plans with a missing kernel are left out. The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
+    `structure_text` is the text of the structure (`encode_structure`). Plans with a missing kernel are left out. The list is empty after
+    `MAX_LOOKUPS` look-ups, with `TENXOR_DEBUG` set, and if `structure_text` is None.
     """
     entries = _read_value(_add_namespace(structure_text)) if _may_look_up() else None
     plans = []
@@ -140,10 +144,10 @@ def load_generic_plans(structure_text: str | None) -> list[StoredGenericPlan]:
 
 
 def store_generic_plans(structure_text: str | None, plans: Iterable[StoredGenericPlan]) -> None:
-    """Write the generic plans `plans` of a structure, given by its text (`encode_structure`), to disk for later processes.
+    """Write the generic plans `plans` of a structure to disk for later processes. They replace the plans stored before.
 
-    They replace the plans stored before. Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with
-    `TENXOR_DEBUG` set.
+    `structure_text` is the text of the structure (`encode_structure`). Plans that cannot be serialised are left out. Do nothing after
+    `MAX_LOOKUPS` look-ups, with `TENXOR_DEBUG` set, or if `structure_text` is None.
     """
     if _lookup_count < MAX_LOOKUPS and not DEBUG_LEVEL:
         entries = [(serialize_plan(outline), evaluate.__code__, is_pinned) for outline, evaluate, is_pinned in plans]
@@ -161,6 +165,7 @@ def encode_graph_key(graph_signature: GraphSignature) -> str | None:
     shapes = tuple([(node.shape, node.dtype.name) for node in graph_signature.nodes if node.buffer is not None])
 
     def leaf_text(x: object) -> str | None:
+        """Return the text of `x`, an item of a key that is no tuple; None if it has no text."""
         if type(x) is Recipe:
             return None if x.is_uncacheable else _encode_recipe(x)
         return None if x is None else str(x)
@@ -172,18 +177,22 @@ _GENERIC_NAMESPACE = f"general {sys.implementation.cache_tag} {sys.hexversion}" 
 
 
 def _add_namespace(structure_text: str | None) -> str | None:
-    """Return the key on disk of the generic plans of a structure; None for a structure that cannot be stored."""
+    """Return the key on disk of the generic plans of a structure, given by its text `structure_text`.
+
+    Return None for None: the structure cannot be stored.
+    """
     return None if structure_text is None else f"{_GENERIC_NAMESPACE} {structure_text}"
 
 
 def encode_structure(structure: object) -> str | None:
     """Return a text that is equal for two structures only if they are identical; None for a structure that cannot be stored on disk.
 
-    `structure` is a key of `split_structure`.
+    `structure` is the first item of a result of `generic_plans.split_structure`.
     """
     texts = dict[object, str | None]()  # of operations and dtypes, which a large graph repeats
 
     def leaf_text(x: object) -> str | None:
+        """Return the text of `x`, an item of a structure that is no tuple; None if it has no text."""
         if x is None or type(x) in (int, str):
             return repr(x)
         if x not in texts:
@@ -194,9 +203,9 @@ def encode_structure(structure: object) -> str | None:
 
 
 def _encode_nested(words: list[str], root: object, leaf_text: Callable[[object], str | None]) -> str | None:
-    """Return the text of `root`, nested tuples, with `leaf_text(x)` for each leaf x; `words` is the beginning of the text, and changes.
+    """Return the text of `root`, nested tuples, with `leaf_text(x)` for each leaf x, and the number of items for each tuple.
 
-    Return None if `leaf_text` returns None for a leaf.
+    `words` is the beginning of the text, a list of words that this function extends. Return None if `leaf_text` returns None for a leaf.
     """
     stack = [root]
     while stack:

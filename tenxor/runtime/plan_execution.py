@@ -1,8 +1,7 @@
-"""The execution of plans: plan steps read and fill numbered slots.
-
-A plan sees neither sources nor recipes. Its slots are holders of a buffer: `BufferSlot`s, or the nodes of a signature. Some slots have
-memory at the start, and the steps fill more of them. The caller (`realize`) knows the graph, and finds out which nodes have further
-owners.
+"""The execution of plans: plan steps read and fill numbered slots. A plan has compiled kernels, in order, and sees neither sources nor
+recipes of nodes. A slot holds a buffer of memory: a slot is a `BufferSlot`, or a node of the signature of the graph. Slots of nodes in
+memory have buffers at the start, and the steps fill more slots. The caller (`realize`) knows the graph, and finds out if nodes are
+externally referenced: user code can still ask for their values.
 """
 
 from __future__ import annotations
@@ -34,7 +33,9 @@ if TYPE_CHECKING:
 
         buffer: Buffer | None
 
-        def set_buffer(self, buffer: Buffer) -> None: ...
+        def set_buffer(self, buffer: Buffer) -> None:
+            """Set the memory of the computed value."""
+            ...
 
     class KernelCall(Protocol):
         """A kernel call: computes the elements of a slot by a kernel, or by several.
@@ -70,7 +71,9 @@ if TYPE_CHECKING:
             ...
 
         @property
-        def run(self) -> Callable[..., bool]: ...
+        def run(self) -> Callable[..., bool]:
+            """The function that launches the kernels (`codegen.interface.Launch`)."""
+            ...
 
 
 allocate = backend().allocate
@@ -88,7 +91,7 @@ class BufferSlot:
         self.buffer = buffer
 
     def set_buffer(self, buffer: Buffer) -> None:
-        """Set `buffer`, the memory of the computed result."""
+        """Set `buffer`, the memory of the computed result. A plan step calls this method, as for a node."""
         self.buffer = buffer
 
 
@@ -98,7 +101,7 @@ RELEASED_SLOT = BufferSlot(allocate(0))  # replaces a slot after its last use, t
 class InPlaceLaunch:
     """A launch that computes `slot` into `out`, the memory of an operand, and cannot be repeated.
 
-    After an interruption, a long launch can be resumed.
+    The back end receives this object with a launch that overwrites an operand. After an interruption, a long launch can be resumed.
     """
 
     __slots__ = ("slot", "finish_launch", "out")
@@ -114,7 +117,7 @@ class InPlaceLaunch:
 
     @property
     def mark_done(self) -> Callable[[], object]:
-        """A C function to set `out` as the buffer of the slot."""
+        """A C function to set `out` as the buffer of the slot. The back end calls the function as soon as the kernel has run."""
         return partial(setattr, self.slot, "buffer", self.out)
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
@@ -231,7 +234,7 @@ class Plan:
         return sum(t.offsets.nbytes for step in self.steps if step.kernel_call is not None for t in step.kernel_call.tables)
 
     def with_steps(self, steps: list[PlanStep]) -> Plan:
-        """Return a plan with `steps` in place of the present steps. `steps` must fill the same slots as the present steps."""
+        """Return a plan with `steps` in place of the present steps, to fill the same slots. The other attributes are shared."""
         return Plan(
             self.target,
             steps,
@@ -267,7 +270,7 @@ class Plan:
         """Run the steps, as many as possible by the fast path and the rest in Python.
 
         `inputs` and `referenced_slots` are the arguments of `Plan.run`. `run` is `run_steps` of the fast path, and `bytecode` the bytecode
-        of the plan.
+        of the plan. A step that might overwrite memory needed for a referenced slot runs in Python.
         """
         frame, ends, writes, offers = bytecode
         held_buffers = (
@@ -467,9 +470,10 @@ class PlanStep:
 
 
 def _prepare_write_buffer(old: Buffer | None, step: PlanStep) -> Buffer:
-    """Return the memory for `step`, a write over `old`, whose content is still needed: a copy of `old`.
+    """Return the memory that `step`, a write over the content of `old`, fills if no slot donates memory: a copy of `old`.
 
-    For writable externally shared memory, return `old` itself.
+    Other owners still need the old content. For writable externally shared memory, return `old` itself: other libraries are meant to see
+    the write.
     """
     assert old is not None
     if old.externally_shared and not old.is_read_only:

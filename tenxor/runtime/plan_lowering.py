@@ -1,4 +1,7 @@
-"""Lower the kernels of a plan. Kernels of equal structure, as in a long chain or for many roots, are lowered once."""
+"""Lower the kernels of a plan: turn each node with a kernel into compiled code and arguments. Kernels of equal structure, as in a long
+chain or for many roots, are lowered once. A slot is the number of a buffer in the plan; scalars and offsets have numbers in the graph
+signature. Kernels of equal structure differ in slots and numbers alone.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ BYTES_PER_ADDITION = 10  # bytes of elements per addition in the time of a load 
 
 
 class KernelReads(NamedTuple):
-    """The slots, scalars and offsets used by a kernel. Each dictionary maps a number to its rank by first use, starting at 0."""
+    """The numbers of the slots, scalars and offsets used by a kernel. Each dictionary maps a number to its rank by first use, starting at
+    0.
+    """
 
     slots: dict[int, int]
     scalars: dict[int, int]
@@ -132,7 +137,8 @@ class Lowering:
     def append_to_key(self, node: Node, key: list[object], reads: KernelReads, rank_of: dict[Node, int]) -> None:
         """Append the recipe and the sources of `node` to `key`, and add the scalars and offsets of `node` to `reads`.
 
-        `rank_of` maps each source to a number: the position among the nodes of the key.
+        `make_cache_key` calls this method for each node that the kernel computes. `rank_of` maps each source to a number: the position
+        among the nodes of the key.
         """
         key.append(node.recipe)
         for source in node.sources:
@@ -149,7 +155,8 @@ class Lowering:
 def compile_call(kernel: Kernel, binding: KernelBinding, slot_of: Mapping[Node, int], scalars: Mapping[int, int]) -> SingleKernelCall:
     """Return the call of `kernel`, and compile the kernel unless it is cached.
 
-    `binding` has the operands. `slot_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to its number.
+    `binding` has the operands and sizes of the kernel: the nodes, offsets, scalars and tables. `slot_of` maps nodes to slots, and `scalars`
+    maps the `id` of each scalar to its number.
     """
     (_, out), *operands = binding.operands
     sources = [(slot_of[n], *decode_offset(offset)) for n, offset in operands if n is not None]
@@ -170,8 +177,8 @@ def compile_call(kernel: Kernel, binding: KernelBinding, slot_of: Mapping[Node, 
 def _estimate_element_work(kernel: Kernel) -> int:
     """Return the work of `kernel` per element, in additions: 2 for a load and a store, 1 for a reduction step, and the computation.
 
-    A vector holds several elements, but fewer wide ones, so the computation counts by element size. The steps of a product count as they
-    are.
+    A vector holds several elements, but fewer wide ones, so the computation is scaled by the element size, except in a contraction
+    (`Kernel.contraction`).
     """
     additions = sum(map(estimate_cost, iterate_expressions(kernel.body)))
     if kernel.contraction is not None:

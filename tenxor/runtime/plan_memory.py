@@ -1,4 +1,7 @@
-"""The reuse of memory between the steps of a plan: the slots to release after each step, and the slots to donate memory."""
+"""The reuse of memory between the steps of a plan: the slots to release after each step, and the slots to donate memory. A slot is the
+place of a buffer in a plan. It belongs to a node of the graph signature, or to an intermediate result of the plan alone. A slot donates
+memory if a step writes a result over the old content, which no later step needs.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ def assemble_plan(
 ) -> Plan:
     """Return the plan of `steps` for the machine `target`. Set the attributes of the steps for the release and reuse of memory.
 
-    `order` has the pending nodes of the signature in topological order, and `slot_of` maps nodes to slots. `counts` are the number of
-    slots of the signature, and of all slots.
+    `order` has the pending nodes of the signature in topological order, and `slot_of` maps nodes to slots. `counts` are the number of slots
+    of the signature, and of all slots. `roles` has the slots of the inlined nodes.
     """
     node_count, slot_count = counts
     _plan_memory(steps, _find_readers(order, set(roles.inlined), slot_of), node_count)
@@ -45,9 +48,9 @@ def assemble_plan(
 
 
 def _find_readers(order: Sequence[Node], inlined: Set[int], slot_of: Mapping[Node, int]) -> dict[int, frozenset[int]]:
-    """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
+    """Map each slot to a set of slots: the slot itself, and the inlined nodes that read it directly or through other inlined nodes.
 
-    A holder of such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the signature in
+    A holder of an inlined node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the signature in
     topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
     """
     readers_of: dict[int, frozenset[int]] = {}
@@ -68,7 +71,7 @@ def _plan_memory(steps: list[PlanStep], readers: dict[int, frozenset[int]], coun
     memory to the result.
 
     The first `count` slots are the signature's; `readers` is a result of `_find_readers`. A slot of the signature donates memory only to
-    another slot of the signature, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.
+    another slot of the signature. No goal (`_find_goals`) of the slot may be left to compute after the step.
     """
     later_needs: set[int] = set()
     later_slots: set[int] = set()  # the slots of later steps

@@ -1,5 +1,7 @@
-"""Trace generic plans: plan with symbolic sizes (`SymInt`) in place of dims (shapes, strides and inner offsets), and, for plans to ship, in
-place of the settings of the machine.
+"""Trace generic plans: plan with symbolic sizes (`SymInt`) in place of dims. The dims of a graph are the shapes, strides and inner offsets.
+For plans to ship, the settings of the machine are symbolic, too. The trace of the symbolic sizes records each decision that depends on a
+dim, as a guard. A generic plan is valid for every choice of dims that satisfies the guards. The structure of a graph is the signature
+without dims, but tells equal dims, 0 and 1.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def trace_shipped_plan(signature: GraphSignature, dims: Iterable[int], settings:
 
 
 def _trace(signature: GraphSignature, traced: SymbolicSizes, target: Target) -> tuple[Plan, StepDims] | None:
-    """Plan with the symbolic sizes of `traced`, and return the plan without dims and the dims of the steps.
+    """Plan with the symbolic sizes of `traced`, and return the plan without dims and the dims of the steps (`split_plan_dims`).
 
     `signature` is the graph to plan, and `target` the machine, possibly with symbolic settings. Return None if some code cannot handle
     symbolic sizes.
@@ -83,7 +85,9 @@ class SymbolicSizes:
         return tuple([self.symbolize_dim(n) if n in self.input_sizes else n for n in values])
 
     def symbolize_recipe(self, recipe: Recipe) -> Recipe:
-        """Return `recipe` with symbolic sizes in place of dims. Each recipe has a single result, a new object that is not interned."""
+        """Return `recipe` with symbolic sizes in place of dims: a new `Recipe`, not interned, but always the same object for the same
+        `recipe`.
+        """
         new_recipe = self.symbolic_recipes.get(recipe)
         if new_recipe is None:
             shape = tuple(map(self.symbolize_dim, recipe.shape))
@@ -97,7 +101,7 @@ class SymbolicSizes:
         return new_recipe
 
     def symbolize_layout_key(self, layout_key: LayoutKey) -> LayoutKey:
-        """Return the layout key `layout_key` with symbolic sizes in place of dims."""
+        """Return the layout key `layout_key` with symbolic sizes in place of dims (`symbolize_layout`)."""
         return self.symbolize_layout(layout_key.layout).layout_key
 
     def symbolize_layout(self, layout: Layout) -> Layout:

@@ -1,4 +1,8 @@
-"""The planner: it chooses the kernels for a pending graph, the order of the steps, and the reuse of memory between them."""
+"""The planner: it chooses the kernels for a pending graph, the order of the steps, and the reuse of memory between them. A node of the
+graph is computed by a kernel for the node alone, or inlined in the kernels of readers. A plan step gives memory to a slot, and mostly runs
+a kernel. A slot is the number of a buffer in the plan. The signature of the graph lists the nodes, and the slots of the roots, the
+requested nodes.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +48,9 @@ CacheRecord(
 
 @add_seconds("planner_seconds")
 def make_plan(signature: GraphSignature) -> Plan:
-    """Make the plan for the exact dims of `signature`, and compile its kernels.
+    """Make the plan for the exact dims of `signature`, and compile its kernels. Dims are shapes, strides and offsets.
 
-    Raise TraceError if an argument of a traced function is pending.
+    `signature` must be a snapshot (`GraphSignature.snapshot`). Raise TraceError if an argument of a traced function is pending.
     """
     target = backend().target
     cache = next((cache for cache in _lowering_caches if cache.target is target), None)
@@ -58,10 +62,10 @@ def make_plan(signature: GraphSignature) -> Plan:
 
 @add_seconds("planner_seconds")
 def make_symbolic_plan(signature: GraphSignature, nodes: Sequence[Node], target: Target) -> Plan:
-    """Make a plan from placeholders with symbolic sizes, which record each decision of the planner.
+    """Make a plan from placeholders with symbolic sizes: the trace of the sizes records each decision of the planner.
 
-    `nodes` are the placeholders for `signature` (see `make_placeholders`). The settings of `target` may be symbolic, too. The cache of
-    lowered kernels is not used.
+    `nodes` are the placeholders for `signature` (see `make_placeholders`). The settings of `target`, the machine, may be symbolic, too. The
+    cache of lowered kernels is not used. Raise TypeError if code of the planner cannot handle symbolic sizes.
     """
     return _plan_placeholders(signature, nodes, LoweringCache(target))
 
@@ -116,8 +120,8 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
 def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) -> tuple[dict[Node, Node], list[Node], list[Node]]:
     """Rewrite a graph and choose the kernels. `order` has the pending nodes in topological order, and `roots` are the requested nodes.
 
-    Return the replacement of each rewritten node, the nodes of the new graph in topological order, and the nodes to become kernels on the
-    machine `target`, in an order in which the kernels can run.
+    Return a triple. It has the replacement of each rewritten node, as a dict, and the nodes of the new graph in topological order. The last
+    item lists the nodes to become kernels on the machine `target`, in an order in which the kernels can run.
     """
     replacement_of = rewrite_graph(order, roots)
     if replacement_of:
@@ -129,14 +133,15 @@ def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) ->
 def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `inlined` to store once they are requested again, in the same order.
 
-    Constants that load no faster than `target` computes them are left out, unless they are small. Summed products are left out if their
-    kernel reads them in another order than that of memory (`has_memory_order`): a sum of the stored product would round differently.
+    Constants that load no faster than `target`, the machine, computes them are left out, unless they are small. Summed products are left
+    out if their kernel reads them in another order than memory (`has_memory_order`): a sum of the stored product would round differently.
     `order` has the pending nodes in topological order.
     """
     weights, fusing = compute_weights(order), target.fusing
     constants, products = find_constants(order, weights, fusing), set(map(find_summed_product, order))
 
     def loads_faster(constant: Node) -> bool:
+        """Return whether `constant` loads faster than the machine computes it, or is small."""
         return weights[constant] > fusing.max_constant_operations or constant.recipe.nbytes <= MAX_STANDALONE_BYTES
 
     return [n for n in inlined if (n not in constants or loads_faster(n)) and not (n in products and not has_memory_order(n))]
@@ -180,8 +185,9 @@ def _make_step(
 ) -> PlanStep:
     """Return the plan step for `node`, and for the nodes of `extra_slots`, computed by the same kernel. Choose possible memory donors.
 
-    `extra_slots` maps each of its nodes to an additional slot. `slot_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to
-    its number. `user_slot` is the slot named in error messages, an index into `nodes`, the nodes of the signature.
+    `extra_slots` maps each of its nodes to an additional slot. `lowering` makes the kernel calls of the plan. `slot_of` maps nodes to
+    slots, and `scalars` maps the `id` of each scalar to its number. `user_slot` is the slot named in error messages, an index into `nodes`,
+    the nodes of the signature.
     """
     user_node = nodes[user_slot]
     name = "full" if user_node.op is OPS["cast"] and type(user_node.sources[0]) is Scalar else user_node.op

@@ -1,4 +1,7 @@
-"""Compute pending nodes: find or make the plan for their graph, and run the plan.
+"""Compute pending nodes: find or make the plan for their graph, and run the plan. A node is pending while it is a recipe (an operation on
+source nodes) without memory. The graph of the requested nodes, the roots, has the pending nodes at and below the roots. The signature of a
+graph has the structure as a key, and lists the nodes; the index of a node is a slot. A plan has the compiled kernels. A node is externally
+referenced if user code or another graph may still ask for the value.
 
 Plans (`runtime/`) are cached by the signature of the pending graph (`runtime/graph_signature.py`): shapes and strides, but no memory
 addresses. Repeating a computation on new memory costs a single look-up. On a miss the graph is fused and lowered to kernels. The
@@ -77,10 +80,11 @@ def realize_by_plan(roots: Sequence[Node]) -> None:
 
 
 def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] | None:
-    """Return the pending graph of `roots`, its plan, and the slots of externally referenced nodes; None if no root is pending.
+    """Return the signature of the pending graph of `roots`, its plan, and the slots of externally referenced nodes; None if no root is
+    pending.
 
-    Only the watched nodes of the plan are examined for references. The loop repeats whenever the graph has changed: a signal handler or a
-    finalizer computed a node, or `_find_referenced` marked an inlined node as stored.
+    Only the watched nodes of the plan (`Plan.watched_slots`) are examined for references. The loop repeats whenever the graph has changed:
+    a signal handler or a finalizer computed a node, or `_find_referenced` marked an inlined node as stored.
     """
     while True:
         pending_roots: list[Node] = []
@@ -163,9 +167,10 @@ def _find_generic_in_memory(signature: GraphSignature) -> Plan | None:
 
 
 def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
-    """Return a plan for `signature`, of a piece of a graph, and the nanoseconds to save by a compiled kernel; None if no source has one.
+    """Return a plan for `signature`, of a piece of a graph, and the nanoseconds that a compiled kernel would save in each run.
 
-    A shipped kernel much slower than a compiled kernel is the last source.
+    `unfused_plans.make_unfused_plan` calls this function for each piece, a part of the graph for one kernel. The last source is a shipped
+    kernel much slower than a compiled one. Return None if no source has a plan.
     """
     plan = _find_in_sources(signature)
     if plan is None:
@@ -182,7 +187,10 @@ def _cached_plan(key: object) -> Plan | None:
 
 
 def complete_unfinished(nodes: Iterable[Node]) -> None:
-    """Finish the interrupted computations among `nodes`: the nodes with the operation UNFINISHED."""
+    """Finish the interrupted computations among `nodes`: the nodes with the operation UNFINISHED.
+
+    An interrupted in-place launch leaves an UNFINISHED node, since the launch cannot start again (`plan_execution.InPlaceLaunch`).
+    """
     for node in nodes:
         if node.op is UNFINISHED:
             from .plan_execution import finish_node
@@ -192,7 +200,7 @@ def complete_unfinished(nodes: Iterable[Node]) -> None:
 
 
 def evict_plans() -> None:
-    """Evict the plans, and clear the caches of launches. Kernels without a recent request are then unloaded."""
+    """Evict every plan, and clear the caches of launches: launch records and others. Kernels without a recent request are then unloaded."""
     compiled_kernels.clear_dependents()
 
 
@@ -225,10 +233,10 @@ _switch_interval = 0.0  # of the interpreter, before the fork
 
 
 def _before_fork() -> None:
-    """Wait until no other thread computes or is in a section, and let no thread begin before the fork.
+    """Wait until no other thread computes or is in a section (`exclude_user_code`), and let no thread begin before the fork.
 
-    A child lacks the threads of its parent, so locks of these threads would never be released, and modules under import never be complete.
-    Apart from `compute_lock`, locks are held in sections only.
+    Python calls this function before a fork. A child lacks the threads of its parent, so locks of these threads would never be released,
+    and modules under import never be complete. Apart from `compute_lock`, locks are held in sections only.
     """
     global _switch_interval
     while True:

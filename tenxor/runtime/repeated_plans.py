@@ -1,7 +1,7 @@
-"""Run a plan many times, as for the turns of a scan, with the memory of every turn fixed before the first turn.
-
-Intermediate results have the same memory in each turn. So nothing is decided between the turns, and the back end launches kernel after
-kernel (`RepeatedLaunches`).
+"""Run a plan many times, as for the iterations of a scan, with the memory of every iteration fixed before the first. A plan has kernels to
+read and fill slots, the numbered places of buffers. A window (`BufferWindow`) is the memory of a slot: a part of a buffer, at a new start
+in each iteration if need be. Intermediate results have the same memory in each iteration. So nothing is decided between iterations, and the
+back end launches kernel after kernel (`RepeatedLaunches`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def is_repeatable(plan: Plan, signature: GraphSignature, window_of: Mapping[Node
     """Return whether `RepeatedPlan` can run `plan`, made for `signature`.
 
     The nodes that are keys of `window_of` have memory given by the caller. Each step must be a single kernel without checks of indices or
-    exponents. Nothing may need memory after a step overwrites it: neither a later step nor a slot with given memory nor a reinterpretation.
-    A slot with given memory must not be a reinterpretation itself.
+    exponents, or run no kernel. Nothing may need memory after a step overwrites it: neither a later step nor a slot with given memory nor a
+    reinterpretation. A slot with given memory must not be a reinterpretation itself.
     """
     fixed_slots = {k for k, node in enumerate(signature.nodes) if node in window_of or node.buffer is not None}
     # two slots share memory: either may be read
@@ -80,6 +80,6 @@ class RepeatedPlan:
         self._launches = backend().repeated_launches(launches, windows, signature.scalars, signature.offsets, iterations)
 
     def run(self, buffers: Sequence[Buffer]) -> None:
-        """Run all iterations on the memory `buffers`."""
+        """Run every iteration on the memory `buffers`. The windows refer to the buffers by index."""
         scratch = [backend().allocate(self._scratch_bytes, "scan")] if self._scratch_bytes else []
         self._launches.run([*buffers, *scratch])

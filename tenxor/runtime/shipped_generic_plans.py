@@ -1,4 +1,6 @@
-"""Generic plans shipped with the package: plans of common first computations, for any sizes, cache sizes and thread counts.
+"""Generic plans shipped with the package: plans of common first computations, for any sizes, cache sizes and thread counts. A generic plan
+has the kernels of a graph, but not the dims (shapes, strides, offsets). The guards are conditions on the dims: under them the plan is
+valid. A structure is the signature of a graph without dims.
 
 A shipped plan is like the generic plans of a process (`generic_plans.py`), but made for an instruction level instead of a machine. So the
 settings of the machine, the cache sizes and the number of threads (`Settings`), were symbolic sizes, too.
@@ -63,15 +65,18 @@ def serialize_generic_plans(plans: Iterable[ShippedPlan]) -> bytes:
 
 
 def make_shipped_key(structure_text: str) -> str:
-    """Return the key in the package of the plans of a structure, given by its text (`plan_disk_cache.encode_structure`)."""
+    """Return the key in the package under which the plans of a structure are shipped.
+
+    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`).
+    """
     return f"{SHIPPED_NAMESPACE} {structure_text}"
 
 
 def find_shipped_plans(structure_text: str | None, target: Target) -> list[ShippedPlan]:
-    """Return the plans shipped for a structure, given by its text (`plan_disk_cache.encode_structure`).
+    """Return the plans shipped for a structure, whose text is `structure_text` (`plan_disk_cache.encode_structure`).
 
-    The list is empty if none are shipped, if shipped plans are disabled, or if `target` differs from the instruction level in more than the
-    settings.
+    The list is empty if none are shipped, if shipped plans are disabled, or if `structure_text` is None. It is also empty if `target`, the
+    machine, differs from the instruction level in more than the settings.
     """
     if structure_text is None or not plan_disk_cache.can_use_shipped_plans():
         return []

@@ -1,11 +1,11 @@
-"""Plans for single operations by kernels shipped with the package: no planner and no compiler.
+"""Plans for single operations by kernels shipped with the package: no planner and no compiler. A shipped kernel computes a vector from
+vectors with a step of 1, with any step, or with a single element, and from numbers. A step is the distance of neighbouring elements, in
+elements. A kernel of a reduction, or of a sum of products, also has a step for each operand along the reduced elements. A kernel of a
+gather has an extent and a step for each indexed axis. For operands with further axes, machine code runs the kernel on each row
+(`codegen/llvm/strided_rows.py`). The axes of an operation are described by `OperandAxes`, after neighbouring axes are merged.
 
-A shipped kernel computes a vector from vectors with a step of 1, with any step, or with a single element, and from numbers. A kernel of a
-reduction, or of a sum of products, also has a step for each operand along the reduced elements, and a kernel of a gather an extent and a
-step for each indexed axis. For operands with further axes,
-machine code runs the kernel on each row (`codegen/llvm/strided_rows.py`). So a few kernels for each operation and its dtypes serve
-every layout without offset tables. Each operation rounds its result once, and sums add in the planner's order, so the values equal those
-of the planner's kernel to the bit.
+So a few kernels for each operation and its dtypes serve every layout without offset tables. Each operation rounds its result once, and sums
+add in the planner's order, so the values equal those of the planner's kernel to the bit.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an ope
 class ShippedKernel(NamedTuple):
     """The entry of a kernel in the package. `facts` serialises the facts about the kernel (`find_kernel`).
 
-    `sizes` has the meaning of each size: one of the negative constants above, or an index into the strides of the innermost axis, or
-    `REDUCED_STEP` and an index into the strides along the reduced elements, or `ROW_STEP` and an index into the strides of the second axis,
-    or `INDEXED_STEP` or `INDEXED_EXTENT` and the number of an indexed axis.
-    `work` is the work per element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
+    The kernel takes sizes: extents, steps and constants. `sizes` has the meaning of each. A meaning is one of the negative constants above,
+    an index into the strides of the innermost axis, or a constant plus an index. `REDUCED_STEP` stands for the strides along the reduced
+    elements, and `ROW_STEP` for the strides from row to row. `INDEXED_STEP` and `INDEXED_EXTENT` stand for the strides and extents of
+    indexed axes. `work` is the work per element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
     """
 
     facts: tuple[Any, ...]
@@ -67,9 +67,8 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     """Return the plan for `signature`, the signature of a single operation, or of a sum of a product.
 
     Return None for other graphs, if no kernel is shipped, or if a compiled kernel would be much faster (`MAX_EXTRA_NS`). Only with
-    `by_rows`, a kernel may run on each row of several axes: a generic plan for them is faster.
-
-    With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
+    `by_rows`, a kernel may run on each row of several axes: a generic plan for them is faster. With `nodes`, make the plan of these
+    placeholders instead of the nodes of `signature`; they have symbolic sizes for dims.
     """
     nodes = nodes or signature.nodes
     if nodes[-1].op is EMPTY and len(nodes) == 1:
@@ -81,10 +80,10 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
 
 
 def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False) -> tuple[Plan, int] | None:
-    """Return a plan for `signature` by a shipped kernel, and the nanoseconds to save by a compiled kernel; None on a miss.
+    """Return a plan for `signature` by a shipped kernel, and the nanoseconds that a compiled kernel would save in each run; None on a miss.
 
-    `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a piece of a graph that the planner
-    has rewritten.
+    `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a piece of a graph that the planner has
+    rewritten. Unlike in `find_shipped_op_plan`, the kernel may be much slower than a compiled one: unfused plans use the plan for a while.
     """
     node = signature.nodes[-1]
     if node.op is EMPTY and len(signature.nodes) == 1:
@@ -95,7 +94,7 @@ def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False
 
 
 def _build_empty_plan(node: Node) -> Plan:
-    """Return the plan for `node`, memory with undefined content."""
+    """Return the plan for `node`, memory with undefined content (`EMPTY`): a single step to allocate the memory, without a kernel."""
     step = PlanStep(0, node.shape, node.dtype, node.recipe.nbytes, EMPTY, 0)
     return Plan(backend().target, [step], [], [], [], [], [], 0)
 
@@ -118,7 +117,11 @@ Match = tuple[ShippedKernel, OperandAxes, int]  # a kernel, the axes of an opera
 
 
 def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewritten: bool = False) -> Match | None:
-    """Return the shipped kernel with the planner's bits for `signature`, or for `nodes` in place of its nodes; None without one. Cached."""
+    """Return the shipped kernel with the planner's bits for `signature`, or for `nodes` in place of its nodes; None without one.
+
+    The result also has the axes of the operation, and the nanoseconds that a compiled kernel would save in each run. With `is_rewritten`,
+    the planner has rewritten the graph already, so reductions are accepted that it would rewrite. Results are cached by recipe.
+    """
     node = nodes[-1]
     product = _get_product(nodes) if signature.pending_count > 1 and len(signature.root_slots) == 1 else None
     if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
@@ -132,12 +135,18 @@ def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewr
 
 
 def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
-    """Return the axes of the reduction `node`, or of the sum `node` of `product`, in the order in which the planner's kernels reduce."""
+    """Return the axes of the operation `node`, or of the sum `node` of `product`; None for an operation not supported by `merge_axes`.
+
+    Reduced elements are joined in the order of the planner's kernels.
+    """
     return merge_axes(node.recipe, None if product is None else product.recipe, partial(find_reduction_order, node))
 
 
 def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None = None) -> str:
-    """Return the key of the kernel for an operation with `recipe`, or for the sum `recipe` of `product`, on operands of `kinds`."""
+    """Return the key in the package of the kernel for an operation with `recipe`, or for the sum `recipe` of `product`.
+
+    `kinds` has the kind of each operand (`OperandAxes.list_kinds`).
+    """
     operand_start = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
     name: object = OPS["cast" if NUMBER in kinds else "positive"] if is_store(recipe.op) else recipe.op
     name = recipe.op.kind if type(recipe.op) is Gather else name
@@ -151,7 +160,8 @@ def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None =
 def list_op_keys(signature: GraphSignature) -> list[str]:
     """Return the keys of the kernels for `signature`, a single operation on vectors or a sum of a product, fastest first.
 
-    The list is empty for other graphs, and where the planner's kernel differs from a kernel for vectors.
+    The builder of the package compiles the kernels. The list is empty for other graphs, and where the planner's kernel differs from a
+    kernel for vectors.
     """
     node, product = signature.nodes[-1], _get_product(signature.nodes) if signature.pending_count > 1 else None
     product_recipe = None if product is None else product.recipe
@@ -167,7 +177,7 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     """Return the data to ship for `signature`, an operation on vectors planned as `plan`: the key, the content, and the plan rebuilt.
 
     Return None if the kernel cannot serve other sizes. Extents and steps must be numbers that identify them: no two may be equal. The
-    caller must check that the rebuilt plan equals `plan`.
+    builder of the package calls this function, and must check that the rebuilt plan equals `plan`.
     """
     node, call, keys = signature.nodes[-1], plan.steps[-1].kernel_call, list_op_keys(signature)
     if not keys or not isinstance(call, SingleKernelCall) or call.tables:
@@ -201,13 +211,19 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
 
 
 def _order_operands(reader: Node) -> list[int]:
-    """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel."""
+    """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel.
+
+    A gather has the indices first. The overwritten source of a store is no operand.
+    """
     positions = list(range(is_store(reader.op), len(reader.sources)))
     return [*positions[1:], 0] if type(reader.op) is Gather else positions  # a gather reads its indices first
 
 
 def _count_visits(axes: OperandAxes) -> int:
-    """Return the number of elements that a kernel for `axes` computes: results, and elements reduced for them."""
+    """Return the number of elements that a kernel for `axes` visits: the results, and the elements reduced for them.
+
+    The steps of a matrix product count less (`contraction_step_ratio`).
+    """
     results = math.prod(axes.extents)
     if axes.is_matrix_product:
         return results + results * axes.reduced[0] // backend().target.costs.contraction_step_ratio
@@ -215,7 +231,7 @@ def _count_visits(axes: OperandAxes) -> int:
 
 
 def _count_block_rows(axes: OperandAxes) -> int:
-    """Return the number of rows in a block of the matrix product `axes`."""
+    """Return the number of rows in a block, the rows computed together in a matrix product, for `axes` on the present machine."""
     return min(axes.extents[1], backend().target.blocks.block_rows[1])
 
 
@@ -228,7 +244,10 @@ def marshal_portably(value: Any) -> bytes:
 
 
 def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, is_rewritten: bool) -> Match | None:
-    """Return the result of `_find_kernel_of` for an operation on `axes`, computed anew."""
+    """Return the result of `_find_kernel_of` for an operation on `axes`, computed anew; None without a kernel.
+
+    `recipe` is the operation, or a sum of `product`, the recipe of a product or None. For `is_rewritten` see `_find_kernel_of`.
+    """
     if axes is None or not recipe.nbytes or 0 in axes.extents:
         return None
     target, size, unserved_ns = backend().target, _count_visits(axes), 0
@@ -250,14 +269,21 @@ def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, 
 
 
 def _find_plan(nodes: Sequence[Node], kernel: ShippedKernel, axes: OperandAxes) -> Plan | None:
-    """Return the plan of `kernel` for the last of `nodes`, an operation on `axes` or the sum of a product; None if the code is missing."""
+    """Return the plan of `kernel` for the last of `nodes`, an operation on `axes` or the sum of a product; None if the code is missing.
+
+    `nodes` are the nodes of a signature, in topological order.
+    """
     compiled = find_kernel(kernel.facts)
     counts["plans_shipped"] += compiled is not None
     return None if compiled is None else _build_plan(nodes, compiled, kernel, axes)
 
 
 def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel, axes: OperandAxes) -> Plan:
-    """Return the plan with a single step: `compiled` computes the last of `nodes`, an operation on `axes` or the sum of a product."""
+    """Return the plan with a single step: `compiled` computes the last of `nodes`, an operation on `axes` or the sum of a product.
+
+    `kernel` is the entry of the kernel, and `compiled` the code. With more axes than the kernel has, machine code runs the kernel on each
+    row.
+    """
     node, last_slot = nodes[-1], len(nodes) - 1
     is_write = is_store(node.op)
     reader = (_get_product(nodes) if axes.reduced else None) or node

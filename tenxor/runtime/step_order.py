@@ -1,4 +1,6 @@
-"""The order of the steps of a plan, chosen to keep peak memory small."""
+"""The order of the steps of a plan, chosen to keep peak memory small. A step reads slots, the numbered places of buffers, and fills slots
+with results. A plan has the compiled kernels of a graph; most steps run a kernel.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,19 @@ from .plan_execution import PlanStep
 
 
 def order_plan_steps(steps: Sequence[PlanStep], nbytes: Mapping[int, int], retained: Container[int]) -> list[PlanStep]:
-    """Return the steps in a new order, in which each step follows the steps it needs, so that little memory is in use at a time.
+    """Return the steps in a new order with little memory in use at a time. Each step follows the steps it needs.
 
-    `steps` is in an order in which the steps can run. A step that frees as much memory as it allocates runs as soon as possible; the rest
-    keeps the given order. `nbytes` has the bytes of each slot, and the slots of `retained` stay in use after the last step. In-place writes
-    keep their order, and stay behind earlier reads of the memory they overwrite. So the new order needs no additional copy.
+    The planner calls this function for a plan of three or more steps. `steps` is in an order in which the steps can run. A step that frees
+    as much memory as it allocates runs as soon as possible; the rest keeps the given order. `nbytes` has the bytes of each slot, and the
+    slots of `retained` stay in use after the last step. In-place writes keep their order, and stay behind earlier reads of the memory they
+    overwrite. So the new order needs no additional copy.
     """
     queue = _StepDependences(steps, nbytes, retained)
     return [steps[k] for k in queue.choose_order()]
 
 
 class _StepDependences:
-    """The dependences between `steps`: pending dependences and followers of each step.
+    """The dependences between `steps`: for each step, the number of steps to run before, and the followers, the steps to run afterwards.
 
     Steps are numbered by their positions in `steps`. `nbytes` and `retained` are the arguments of `order_plan_steps`.
     """
@@ -62,7 +65,7 @@ class _StepDependences:
         )
 
     def choose_order(self) -> list[int]:
-        """Return the positions of the steps in the new order. The method can be called once: it uses up the counts."""
+        """Return the positions of the steps in the new order. The method can be called once: it uses up the counts of dependences."""
         ready = [k for k, pending_count in enumerate(self.pending_counts) if not pending_count]
         heapify(ready)
         shrinking = [(growth, k) for k in ready if (growth := self.compute_memory_growth(k)) <= 0]

@@ -1,7 +1,8 @@
-"""Plans of single operations by prebuilt kernels, to compute a graph node by node until a plan for the whole is due.
-
-Each operation rounds its result once, fused or not, so the values are the same to the bit. A sum and its product are computed by a single
-kernel. So are a reduction and the elementwise operations below it, if the reduction would add in another order without them.
+"""Plans of single operations by prebuilt kernels, to compute a graph node by node until a plan for the whole is due. A graph is made of
+pending nodes: recipes (an operation with shape, dtypes and layouts) on sources. Each operation rounds its result once, fused or not, so the
+values are the same to the bit. A piece is the part of a graph for a single kernel, mostly a single node. A sum and its product are a piece.
+So are a reduction and the elementwise operations below, if the reduction alone would add in another order. A contraction is a kernel for a
+matrix product, with a special order.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"],
 class Piece(NamedTuple):
     """The node `node` of a graph, with the nodes `fused` for the same kernel: the product under a sum, or elementwise operations.
 
-    The numbers in the graph follow the signature of the piece: the `slots` of nodes, the `offsets` as pairs of a number and an addend
-    (`KernelArguments`), and the `scalars`.
+    The plan of the piece numbers slots, offsets and scalars by the signature of the piece. For each, `slots`, `offsets` and `scalars` have
+    the number in the graph. An offset is a pair of a number and an addend (`KernelArguments`).
     """
 
     node: Node
@@ -53,13 +54,13 @@ class Piece(NamedTuple):
     scalars: Sequence[int]
 
     def make_key(self) -> object:
-        """Return a key, equal for pieces with the same plan."""
+        """Return a hashable key, equal for pieces with the same plan: a pair of recipes, or the key of the piece's signature."""
         if _has_own_reads(self.node, self.fused):
             return self.node.recipe, (self.fused[0] if self.fused else self.node).recipe
         return self.capture().key
 
     def capture(self) -> GraphSignature:
-        """Return the signature of the piece, with stand-ins in memory for the sources."""
+        """Return the signature of the piece, with stand-ins for the sources: data nodes without memory."""
         return capture_in_python([_clone_piece(self.node, self.fused)[self.node]])
 
 
@@ -99,9 +100,10 @@ def list_pieces(signature: GraphSignature, *, is_rewritten: bool = False) -> lis
 
 
 def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
-    """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read a copy of the view of memory.
+    """Map the nodes of a graph that read a chain of two views, and their readers, to new nodes that read copies.
 
-    Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
+    A chain of views is a composition that no single layout expresses; the inner view is copied. `roots` are the requested nodes of the
+    graph. Elementwise operations are replaced, and those sums of products that are matrix products either way, adding the steps in order.
     """
     order, replacements = _list_pending(roots), dict[Node, Node]()
     chained = {node for node in order if isinstance(node.op, Op) and any([key and key.layout.base for key in node.recipe.layout_keys])}
@@ -129,7 +131,10 @@ def _copy_chained_operands(roots: Sequence[Node]) -> dict[Node, Node]:
 
 
 def _list_pending(roots: Iterable[Node], is_included: Callable[[Node], bool] = lambda node: True) -> list[Node]:
-    """Return the pending nodes below and among `roots` for which `is_included`, sources first. Nodes below other nodes are left out."""
+    """Return the pending nodes below and among `roots` for which `is_included` returns True, sources first.
+
+    Nodes excluded by `is_included` are left out, and so are nodes with excluded readers alone.
+    """
     order, visited, stack = list[Node](), set[Node](), [(root, False) for root in roots]
     while stack:
         node, is_last_visit = stack.pop()
@@ -142,15 +147,19 @@ def _list_pending(roots: Iterable[Node], is_included: Callable[[Node], bool] = l
 
 
 def _has_own_reads(node: Node, fused: Sequence[Node]) -> bool:
-    """Return whether the piece of `node` and `fused` has a stand-in for each read, even for two reads of the same node.
+    """Return whether a piece has a stand-in for each read of a source, even for two reads of the same node.
 
-    So `x * x` and `x * y` share a plan. A write must know whether the kernel reads the overwritten memory.
+    `node` and `fused` are the nodes of the piece (`Piece`). So `x * x` and `x * y` share a plan. A write must know whether the kernel reads
+    the overwritten memory.
     """
     return len(fused) < 2 and not is_write(node.op)
 
 
 def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
-    """Map the nodes of the graph to new nodes for the piece of `node` and `fused`. The sources are stand-ins in memory."""
+    """Return a dict from the nodes of the piece of `node` and `fused`, and from their sources, to new nodes.
+
+    The new sources are stand-ins: data nodes without memory.
+    """
     clone_of, has_own_reads = dict[Node, Node](), _has_own_reads(node, fused)
     for n in (*fused, node):
         sources = list[Node | Scalar]()
@@ -165,9 +174,10 @@ def _clone_piece(node: Node, fused: Sequence[Node]) -> dict[Node, Node]:
 
 
 def _order_pieces(roots: Sequence[Node]) -> list[tuple[Node, Sequence[Node]]]:
-    """Return the nodes of the pieces of a graph, in order: the node to compute, and the nodes fused with the node.
+    """Return the nodes of the pieces of a graph, in order: each a pair of the node to compute, and the nodes fused with it.
 
-    The list is empty to plan the graph as a whole: a large graph, or a graph with a node that is not standalone (`_is_standalone`).
+    `roots` are the requested nodes of the graph. The list is empty to plan the graph as a whole: a large graph, possible attention, or a
+    graph with a node that is not standalone (`_is_standalone`).
     """
     order, visited = list[tuple[Node, Sequence[Node]]](), set[Node]()
     stack: list[tuple[Node, Sequence[Node] | None]] = [(root, None) for root in reversed(roots)]
@@ -209,9 +219,10 @@ def make_unfused_plan(
 ) -> Plan | None:
     """Return a plan for `signature` that computes piece after piece, with the bits of a plan for the whole.
 
-    `find_plan` returns a plan for the signature of a piece without compiling, and the nanoseconds to save by a compiled kernel. `make_plan`
-    compiles missing plans. Return None to plan the graph as a whole: without pieces, if the missing kernels cost nearly as much, or if the
-    plan would be due at once.
+    `get_plan` calls this function if no source has a plan. `find_plan` returns a plan for the signature of a piece without compiling, and
+    the nanoseconds that a compiled kernel would save in each run, or None. `make_plan` compiles missing plans. Return None to plan the
+    graph as a whole: without pieces, or if the missing kernels cost nearly as much. Also return None if the plan for the whole would be due
+    at once.
     """
     nodes, steps, expensive = signature.nodes, list[PlanStep](), set[int]()
     pieces, keys, matches = _match_pieces(list_pieces(signature), find_plan)
@@ -259,13 +270,16 @@ Matches = dict[object, tuple[Plan, int] | None]
 def _match_pieces(
     pieces: list[Piece], find_plan: Callable[[GraphSignature], tuple[Plan, int] | None]
 ) -> tuple[list[Piece], list[object], Matches]:
-    """Return `pieces`, the key of each, and the result of `find_plan` for each key."""
+    """Return a triple: `pieces`, the list of their keys, and a dict from each key to the result of `find_plan`, called once for a key."""
     keys = [piece.make_key() for piece in pieces]
     return pieces, keys, {key: find_plan(piece.capture()) for key, piece in dict(zip(keys, pieces, strict=True)).items()}
 
 
 def _renumber(step: PlanStep, slots: Sequence[int], piece: Piece) -> PlanStep:
-    """Return `step`, a step of a plan for `piece`, as a step of a plan for the graph. `slots` has the slots."""
+    """Return `step`, a step of a plan for `piece`, as a step of the plan for the graph.
+
+    `slots` has the slot in the graph for each slot of the piece's plan. Offsets and scalars are renumbered as `piece` says.
+    """
     call = step.kernel_call
     if isinstance(call, SingleKernelCall):
         arguments, offsets = call.arguments, piece.offsets
@@ -287,7 +301,7 @@ def _renumber(step: PlanStep, slots: Sequence[int], piece: Piece) -> PlanStep:
 
 
 def _reorders_sum(node: Node) -> bool:
-    """Return whether a later sum of the product `node` would add in another order from memory than by the factors."""
+    """Return whether a later sum of the product `node` would add in another order from the stored product than from the factors."""
     sizes = {source.size for source in node.sources if type(source) is Node}
     return node.op is MULTIPLY and not (node.recipe.keeps_order and sizes <= {1, node.size})
 
@@ -352,9 +366,9 @@ def _has_contraction_sizes(node: Node) -> bool:
 
 
 def _has_fused_factors(node: Node, product: Node) -> bool:
-    """Return whether the sum `node` of `product` is a contraction either with stored factors and with fused ones, or with neither.
+    """Return whether fused factors leave the order of a sum of products as with stored factors: a contraction in both cases, or in neither.
 
-    The answer False may be wrong.
+    `node` is the sum of `product`. The answer False may be wrong.
     """
     if not _has_contraction_sizes(node):
         return True
@@ -374,9 +388,10 @@ def _has_fused_factors(node: Node, product: Node) -> bool:
 
 
 def _is_read_as_stored(source: Node, product: Node) -> bool:
-    """Return whether a kernel that sums `product` reads memory as if the factor `source` was stored: in the same order, or the factor.
+    """Return whether a kernel that sums `product` adds in the same order with the factor `source` fused or stored.
 
-    Kernels mostly read a factor made of scalars and positions alone from memory (`lowering/fuse.py`).
+    Either the kernel runs through the factor in the order of memory, or the kernel reads the stored factor. Kernels mostly read a factor
+    made of scalars and positions alone from memory (`lowering/fuse.py`).
     """
     if _is_stored_alone(source) or has_memory_order(source):
         return True
@@ -385,7 +400,7 @@ def _is_read_as_stored(source: Node, product: Node) -> bool:
 
 
 def _is_stored_alone(source: Node) -> bool:
-    """Return whether `source` is in memory, or the result of a kernel of its own."""
+    """Return whether `source` is in memory, or the result of a kernel of its own: a reduction, a running reduction, or a write."""
     return source.buffer is not None or isinstance(source.op, Reduction) or is_write(source.op) or type(source.op) is Scan
 
 
@@ -400,7 +415,7 @@ def _has_unit_rows(source: Node) -> bool:
 
 
 def _has_full_operand(source: Node) -> bool:
-    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone.
+    """Return whether an operand in memory has an element of its own for each element of `source`, through elementwise operations alone.
 
     The data and the indices of a gather together may do so.
     """
@@ -431,8 +446,8 @@ def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:
     """Return the `id`s of the pending nodes whose bits may change if they are computed unfused.
 
     `nodes` come in topological order, and only the last nodes have readers outside. A node counts if it is, or depends on, a reduction that
-    may add in another order by itself. The same holds for the sum of a product with a second reader: such a product may be stored first,
-    and is then added in the order of memory.
+    may add in another order by itself. The sum of a product with a second reader counts, too, if memory has another order: the product may
+    be stored first.
     """
     reader_counts = Counter([id(s) for node in nodes for s in node.sources])
     reordered_ids: set[int] = set()
@@ -449,11 +464,11 @@ def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:
 
 
 def find_expensive_nodes(inlined: Iterable[Node], fusing: Fusing, candidates: Set[Node] | None = None) -> list[Node]:
-    """Return the nodes of `inlined` too expensive to repeat, in the same order: above `fusing.max_repeated_for_reads` additions per element
-    each, cheap operations not counted.
+    """Return the nodes of `inlined` too expensive to repeat, in the same order.
 
-    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of
-    `candidates`; these will be stored, so they add nothing to the cost of their readers.
+    A node is too expensive above `fusing.max_repeated_for_reads` additions per element, cheap operations not counted. `inlined` is in
+    topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of `candidates`; these will
+    be stored, so they add nothing to the cost of their readers.
     """
     expensive_nodes: list[Node] = []
     cost: dict[Node, int] = {}

@@ -40,6 +40,7 @@ def guards_hold(program: Iterable[int], inputs: Iterable[int]) -> bool:
     _, line_count = next(codes), next(codes)
 
     def read_sum() -> int:
+        """Read a sum from the bytecode, and return its value."""
         return sum([next(codes) * prod([atoms[next(codes)] for _ in range(next(codes))]) for _ in range(next(codes))])
 
     for _ in range(line_count):
@@ -58,15 +59,19 @@ def guards_hold(program: Iterable[int], inputs: Iterable[int]) -> bool:
 class GuardedEntry(Protocol):
     """An entry of a `GuardedCache`: a result for all sizes that satisfy its guards.
 
-    `evaluate` is a function of the sizes that returns the result, or None if a guard fails. `is_pinned` is true if a guard fixes an
-    input to a single value, so the result is valid for this value only.
+    `evaluate` is a function of the sizes that returns the result, or None if a guard fails. `is_pinned` is true if a guard fixes an input
+    to a single value, so the result is valid for this value only.
     """
 
     @property
-    def evaluate(self) -> Callable[..., tuple[Any, ...] | None]: ...
+    def evaluate(self) -> Callable[..., tuple[Any, ...] | None]:
+        """A function of the sizes: it returns the result, or None if a guard fails."""
+        ...
 
     @property
-    def is_pinned(self) -> bool: ...
+    def is_pinned(self) -> bool:
+        """True if a guard fixes an input to a single value."""
+        ...
 
 
 Entry = TypeVar("Entry", bound=GuardedEntry)

@@ -1,13 +1,15 @@
-"""Symbolic sizes: integers that record how they were computed, and every question about their value.
+"""Symbolic sizes: integers that record how they were computed, and every question about their value. Results computed for a set of sizes,
+strides and offsets are often valid for other sets. To find out for which, they are computed with `SymInt`s in place of integers: this is a
+trace. Arithmetic on `SymInt`s gives `SymInt`s, sums of products of the inputs. A question about the value (is it equal, is it less, which
+integer is it) may decide something, so the trace records it with the answer, as a guard. Inputs with the same answers lead to the same
+computation. An atom is an input, or the quotient or remainder of a division. A product of atoms (`Monomial`) with its factor is a term, and
+a number is the sum of its terms (`Terms`).
 
-Results computed for a set of sizes, strides and offsets are often valid for other sets. To find out for which, they are computed with
-`SymInt`s in place of integers. Arithmetic on `SymInt`s gives `SymInt`s, sums of products of the inputs. A question about the value (is
-it equal, is it less, which integer is it) may decide something, so the trace records it with the answer, as a guard. Inputs with the
-same answers lead to the same computation. `SizeTrace.compile_function` returns a Python function that checks the guards and evaluates
-the results; `SizeTrace.encode` returns the function as bytecode for the fast path (`fastpath/emit/instantiate_templates.py`).
+`SizeTrace.compile_function` returns a Python function that checks the guards and evaluates the results; `SizeTrace.encode` returns the
+function as bytecode for the fast path (`fastpath/emit/instantiate_templates.py`).
 
-A dictionary look-up by a `SymInt` may find an equal `SymInt` of the same trace, and then records a guard; a miss records nothing. So
-code that uses `SymInt`s as keys must also be right where two of them are equal.
+A dictionary look-up by a `SymInt` may find an equal `SymInt` of the same trace, and then records a guard; a miss records nothing. So code
+that uses `SymInt`s as keys must also be right where two of them are equal.
 
 A `SymInt` is not an `int`, so code cannot use the value unnoticed. Code that needs the value calls `__index__`, and the size is pinned to
 this value from then on. Code without support for `SymInt`s rejects them with a TypeError.
@@ -150,7 +152,7 @@ class SymInt:
 
 
 class FloatBySymInt:
-    """A float divided by a symbolic size, `over` / `by`: an argument of a kernel.
+    """A float divided by a symbolic size, `over` / `by`, for example `1.0 / n`: an argument of a kernel.
 
     All comparisons and conversions but `repr` raise TypeError.
     """
@@ -164,6 +166,7 @@ class FloatBySymInt:
         return f"{self.dividend} / ({self.divisor!r})"
 
     def _reject(self, *_: object) -> Any:
+        """Raise TypeError, in place of each comparison and conversion."""
         raise TypeError(
             "a float divided by a symbolic size is only an argument of a kernel; it cannot be compared or converted, which would need"
             " a guard"
@@ -186,7 +189,7 @@ def terms_of(n: IntOrSymInt) -> Terms:
 
 
 def _add_constant(terms: Terms, n: int) -> Terms:
-    """Return the sum of `terms`, at least one, and the constant `n`."""
+    """Return the terms of the sum of `terms`, at least one, and the constant `n`."""
     monomial, constant = terms[0]
     if monomial:
         return (((), n), *terms) if n else terms
@@ -194,7 +197,10 @@ def _add_constant(terms: Terms, n: int) -> Terms:
 
 
 def _add_terms(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomial, int]]) -> Terms:
-    """Return the sum of `first` and `second`, pairs of a product and its factor. The products of `first` must be distinct."""
+    """Return the terms of the sum of `first` and `second`, sorted and without products of factor 0.
+
+    Both are pairs of a product and its factor. The products of `first` must be distinct.
+    """
     factor_of: dict[Monomial, int] = dict(first)
     for monomial, factor in second:
         factor_of[monomial] = factor_of.get(monomial, 0) + factor
@@ -252,7 +258,7 @@ class SizeTrace:
         return self._atom(self.input_names[-1], value)
 
     def _atom(self, name: str, value: int) -> SymInt:
-        """Return a new atom with a name for Python source, `name`, and the value `value` in the present call."""
+        """Return a new atom as a `SymInt`, with a name for Python source, `name`, and the value `value` in the present call."""
         self.atom_names.append(name)
         return SymInt(self, value, (((len(self.atom_names) - 1,), 1),))
 
@@ -263,7 +269,7 @@ class SizeTrace:
     def record_guard(self, difference: IntOrSymInt, comparison: str, is_true: bool) -> bool:
         """Return `is_true`, the answer to whether `difference` is 0 (`comparison` is "==") or below 0 ("<"), and record it as a guard.
 
-        For an int nothing is recorded: the answer never changes.
+        The comparisons of `SymInt` call this method. For an int nothing is recorded: the answer never changes.
         """
         if isinstance(difference, SymInt):
             self.lines[Condition(difference.terms, comparison if is_true else _OPPOSITES[comparison])] = None
@@ -300,7 +306,7 @@ class SizeTrace:
 
     @property
     def is_pinned(self) -> bool:
-        """True if a guard fixes an input to a single value, so that the trace is valid for this value only."""
+        """True if a guard fixes an input to a single value: then the trace is valid for this value only."""
         return any([isinstance(line, Condition) and line.comparison == "==" and self._has_single_input(line.terms) for line in self.lines])
 
     def _has_single_input(self, terms: Terms) -> bool:
@@ -322,7 +328,8 @@ class SizeTrace:
     def merged_lines(self) -> list[TraceLine]:
         """Return the lines of the trace, with the bounds of each input merged, and without conditions implied by the merged bounds.
 
-        The bounds come first, then the excluded values, and then the remaining lines in the order of the trace.
+        The bounds come first (`Bounds`), then the excluded values, and then the remaining lines in the order of the trace. A line is a
+        `TraceLine`.
         """
         bounds, excluded_values, other_lines = dict[int, tuple[int, int]](), dict[int, list[int]](), list[TraceLine]()
         for line in self.lines:
@@ -394,6 +401,7 @@ class SizeTrace:
         read = {self.atom_names[atom] for atom in _find_atoms((merged_lines, results))}
 
         def check() -> None:
+            """Add a line to check the guards collected so far."""
             if guards:
                 lines.append(f"if not ({' and '.join(guards)}): return None")
                 guards.clear()
@@ -439,12 +447,12 @@ class SizeTrace:
 
 
 def _encode_sum(terms: Terms) -> list[int]:
-    """Return the words of the sum `terms`: the number of products, and for each product the factor, the number of atoms, and the atoms."""
+    """Return the bytecode of the sum `terms`: the number of products, and for each product the factor, the number of atoms, the atoms."""
     return [len(terms), *[word for monomial, factor in terms for word in (factor, len(monomial), *monomial)]]
 
 
 def _encode_result(terms: Terms) -> list[int]:
-    """Return the words of the result with the terms `terms`: a constant or an atom in two words, anything else as a sum."""
+    """Return the bytecode of the result with the terms `terms`: a constant or an atom in two integers, anything else as a sum."""
     if not terms or terms[-1][0] == ():
         return [RESULT_CONSTANT, terms[-1][1] if terms else 0]
     (monomial, factor) = terms[-1]
@@ -452,7 +460,7 @@ def _encode_result(terms: Terms) -> list[int]:
 
 
 def _find_atoms(value: Any) -> set[int]:
-    """Return the atoms in `value`: a line, a number, or nested tuples and lists of these. `Bounds` are left out."""
+    """Return the indices of the atoms in `value`: a line, a number, or nested tuples and lists of lines and numbers. Omit `Bounds`."""
     if isinstance(value, (SymInt, Condition)):
         return {atom for monomial, _ in value.terms for atom in monomial}
     if isinstance(value, Division):
@@ -461,7 +469,7 @@ def _find_atoms(value: Any) -> set[int]:
 
 
 def _divide_exactly(terms: Terms, by: Terms) -> Terms | None:
-    """Return the exact quotient of the sums `terms` and `by`; None if the sums do not divide term by term.
+    """Return the terms of the exact quotient of the sums `terms` and `by`; None if the sums do not divide term by term.
 
     The divisor must be a single product that divides each term, or both sums must be equal, or the dividend must be 0.
     """
