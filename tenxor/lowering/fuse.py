@@ -37,7 +37,7 @@ single_pass_module = LazyFunctions("tenxor.lowering.fuse_single_pass")  # import
 
 
 class _Read(NamedTuple):
-    """A use of a node: the root of the kernel that needs the node, and the index map from the loops of the kernel.
+    """A use of a node in a kernel: the root of the kernel, and the index map from the loops of the kernel to elements of the node.
 
     The last `indexed_axis_count` axes of the index map have no loops: the index along them is the value of another node.
     """
@@ -84,7 +84,8 @@ def collect_pending(roots: Sequence[Node]) -> list[Node]:
 def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `order` to compute as kernels, in a valid order of execution. The kernels inline the remaining nodes.
 
-    `order` holds pending nodes, sources first (`collect_pending`). The nodes `roots` are always kernels.
+    `order` holds pending nodes, sources first (`collect_pending`). The nodes `roots` are always kernels. `target` has the limits of the
+    machine.
     """
     graph, row_nodes = GraphFacts(order, target.fusing), _map_row_sums(order, roots, target)
     stored = graph.required_nodes.union(roots)
@@ -102,7 +103,7 @@ def _map_row_sums(order: Sequence[Node], roots: Sequence[Node], target: Target) 
     """Map each sum over rows to the pending nodes needed for this sum alone.
 
     The sum's kernel can compute these nodes row by row, and read the matrix once. `order` holds the pending nodes, sources first. `roots`
-    are the nodes whose values are asked for. The map is empty with fewer than two reductions.
+    are the nodes whose values are asked for, and `target` has the limits of the machine. The map is empty with fewer than two reductions.
     """
     if sum([isinstance(node.op, Reduction) for node in order]) < 2:
         return {}
@@ -426,7 +427,10 @@ def _count_computations(read: _Read) -> int:
 
 
 def _count_elements(index_map: Layout) -> int:
-    """Return an upper bound for the number of distinct elements in `index_map`: the product of the extents, without broadcast axes."""
+    """Return an upper bound for the number of distinct elements that `index_map` reaches: the product of the extents of its axes.
+
+    Axes with stride 0 and without a table are left out, as they repeat elements.
+    """
     tables = index_map.tables or (None,) * len(index_map.shape)
     axes = zip(index_map.shape, index_map.strides, tables, strict=True)
     return prod(n for n, stride, table in axes if stride or table is not None)
@@ -449,9 +453,10 @@ def _is_reduced_in_parts(node: Node, reads: list[_Read], graph: GraphFacts) -> b
 
 
 def _is_complete(node: Node, read: _Read) -> bool:
-    """Return whether `read` computes every element of `node`, before anything is overwritten.
+    """Return whether `read` computes every element of `node`, and does so before anything is overwritten.
 
-    Only then an index out of range, or a negative exponent, is always found, and in time.
+    `node` may fail: it is a gather, or a power with checked exponents. Only a complete read always finds an index out of range or a
+    negative exponent, and in time.
     """
     return read.index_map.tables is None and not is_store(read.kernel.op) and read.index_map.covers(node.size)
 

@@ -41,7 +41,9 @@ class ReductionStrides(NamedTuple):
     reads: Sequence[Sequence[int]]
 
     def list_axes(self, read: Sequence[int]) -> Set[int]:
-        """Return the axes on which a read depends. `read` is an item of `reads`."""
+        """Return the axes along which the access of `read`, or an access that computes one of its indices, moves. `read` is an item of
+        `reads`.
+        """
         return {axis for k in read for axis in self.operand_steps[k]}
 
 

@@ -19,7 +19,7 @@ Splits = dict[int, tuple[int, ...]]  # axis -> extents of its replacements
 
 
 def split_loops(d: KernelDraft) -> None:
-    """Split loops of a draft, in place, wherever this shortens a view chain without lengthening another."""
+    """Split loops of the draft `d`, in place, wherever this shortens a view chain without lengthening another."""
     assert d.output is not None
     for k in range(len(d.accesses) + 1):
         while get_access(d, k).index_map.base is not None:
@@ -52,9 +52,11 @@ def get_access(d: KernelDraft, k: int) -> DraftAccess:
 
 
 def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
-    """Map each loop axis of the access `p` that should be split to the extents of its parts, outermost first; empty without such an axis.
+    """Map each loop axis of the access `p` that should be split to the extents of its parts, outermost first. Without such an axis, the map
+    is empty.
 
-    `p` must read through a view chain. An axis is split where a digit of the flat index wraps around at regular intervals.
+    `p` is an access of the draft `d` through a view chain. The flat index of a chain has one digit for each axis of the next view. A loop
+    is split where a digit wraps around at regular intervals.
     """
     base = p.index_map.base
     assert base is not None
@@ -74,7 +76,7 @@ def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
 
 
 def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
-    """Split loops of the draft in place so that the view chain of access `k` gets shorter. Return whether this was done.
+    """Split loops of the draft `d` in place so that the view chain of access `k` gets shorter. Return whether this was done.
 
     `splits` maps a loop axis to the extents of its parts, outermost first. Accesses are numbered as in `get_access`; the write of the
     result comes last. Return False, without a change, if this chain gets no shorter or another chain gets longer.

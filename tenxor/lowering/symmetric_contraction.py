@@ -23,8 +23,9 @@ def find_symmetric_pairs(
 ) -> SymmetricPairs:
     """Return the pairs of equal values of both sides of a contraction, if its results may be symmetric; else an empty tuple.
 
-    `row` and `column` are the axes of the sides. `left` and `right` are the values of the sides, and `values` the next state, over
-    `Factor`s. Whether both sides read the same memory and equal scalars is not part of a pattern: the back end tests it at each launch.
+    `row` and `column` are the axes of the two sides in `nest`. `left` and `right` are the values of the sides, and `values` the next state,
+    over `Factor`s. A pair is an index into `left` and an index into `right`. Whether both sides read the same memory and equal scalars is
+    not part of a pattern: the back end tests it at each launch.
     """
     if len(values) > 1 or len(left) != len(right):
         return ()
@@ -66,9 +67,10 @@ def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | Non
 
 
 def _is_uniform_store(s: Store, row: int, column: int) -> bool:
-    """Return whether store `s` writes a real function of the contraction's result, run-time scalars and constants, to contiguous rows.
+    """Return whether the store `s` treats all results of a contraction alike, so that symmetric results are stored as symmetric values.
 
-    The rows must be contiguous along axis `column`. `row` is the axis of the rows.
+    The stored value must be a real function of the result, run-time scalars and constants. The rows along axis `column` must be contiguous.
+    `row` is the axis of the rows.
     """
     if s.imag is not None or s.address.base is not None:
         return False
@@ -81,7 +83,7 @@ def _is_uniform_store(s: Store, row: int, column: int) -> bool:
 def _is_equal_pair(nest: LoopNest, row: int, column: int, left: Expr, right: Expr) -> bool:
     """Return whether a value for a row, `left`, equals the value `right` for the column of the same number, given equal memory and scalars.
 
-    `row` and `column` are the axes of the rows and columns.
+    Both are expressions of `nest`, and `row` and `column` are its axes of the rows and columns.
     """
 
     def are_equal(pair: tuple[Expr, Expr] | None) -> bool:
