@@ -1,8 +1,6 @@
-"""Builders of replacement nodes.
-
-Each appends new nodes to the list `new_nodes`, sources first. The last node of a finished list is the result of the rewrite. The argument
-`result_ndim` is the number of axes of a reduction's result: the first axes of the layout that the reduction reads. The remaining axes are
-reduced.
+"""Builders of replacement nodes. Each appends new nodes to the list `new_nodes`, sources first; the last node of a finished list is the
+result of the rewrite. The argument `result_ndim` is the number of axes of a reduction's result: the first axes of the layout that the
+reduction reads. The remaining axes are reduced.
 """
 
 from __future__ import annotations
@@ -35,7 +33,8 @@ def append_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, 
 def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
     """Append a node to `new_nodes`: the elementwise operation `op` on `terms`, pairs of a node and a layout, of equal shape.
 
-    Return the new node and a contiguous layout to read the node. `dtype` is the dtype of the result.
+    Return the new node and a contiguous layout to read the node. `dtype` is the dtype of the result. The terms must have the dtypes of the
+    computation already.
     """
     sources, layouts = zip(*terms, strict=True)
     shape = layouts[0].shape
@@ -108,7 +107,9 @@ def get_last_table(layout: Layout | None) -> Table | None:
 
 
 def reads_through_table(node: Node) -> bool:
-    """Return whether a node reads a source through an offset table along the last axis."""
+    """Return whether `node` reads a source through an offset table along the last axis, as of a rolled tensor. A read through a view chain
+    does not count.
+    """
     return any([layout_key is not None and get_last_table(layout_key.layout) is not None for layout_key in node.recipe.layout_keys])
 
 
@@ -149,7 +150,11 @@ def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, exclude
 
 
 def _compose_reads(reader: Node, reader_layout: Layout) -> list[tuple[Node | Scalar, Layout | None]]:
-    """Return the sources of `reader`, computed at the elements `reader_layout`, each with the layout of its read; None for a scalar."""
+    """Return the sources of `reader`, each with the layout through which it is read if only the elements `reader_layout` of `reader` are
+    computed.
+
+    `reader_layout` has flat indices of `reader` as values. The layout of a scalar is None.
+    """
     return [
         (s, reader_layout.over(x) if type(s) is Node and x is not None else None)
         for s, x in zip(reader.sources, reader.layouts, strict=True)
