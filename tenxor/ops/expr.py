@@ -177,7 +177,7 @@ OPS: dict[str, Op] = {}  # by name; filled by op_table.py, whose formulas refer 
 
 
 class Arg(Expr):
-    """The argument of a formula with the number `index`, from 0 on."""
+    """The argument number `index`, from 0 on, of a formula: a placeholder that `substitute` replaces."""
 
     __slots__ = ("index",)
 
@@ -316,10 +316,10 @@ def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
 
 
 def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], results: dict[Expr, Expr] | None = None) -> Expr:
-    """Return `e` rebuilt from its leaves: subexpressions in `results` are replaced, operations are applied to their new operands, and any
-    other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared.
+    """Return `e` rebuilt from its leaves. Subexpressions in `results` are replaced, and operations are applied to their new operands.
 
-    `results` receives the result of each subexpression, for further calls.
+    Any other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared. `results` receives the
+    result of each subexpression, for further calls.
     """
     results = {} if results is None else results
     stack = [e]
