@@ -1,4 +1,6 @@
-"""Compiled iterations of scan loops: found by their traces, with the loops forward and backward for each number of iterations.
+"""Compiled iterations of scan loops: found by their traces, with the loops forward and backward for each number of iterations. Each value
+of an iteration has a number, in the order of the iteration's program (`NodeProgram`). The location of a value tells where the memory of
+each iteration's value is (`ValueLocation`).
 
 All of a loop but its memory follows from the iteration, the layouts of the sequences and the number of iterations, and is kept for the next
 loop.
@@ -82,8 +84,9 @@ def find_loop(
 
 
 def _describe_read(x: Node | Scalar) -> object:
-    """Return what a compiled iteration depends on of `x`, which the iteration reads besides placeholders: the value of a number or of a
-    pending constant (`TracedNodes`), or whether a node is on the tape.
+    """Return the part of a cache key for `x`, a number or node that an iteration reads besides its placeholders.
+
+    For a number, and for a pending constant (`TracedNodes`), it is the value. For another node, it is whether the node is on the tape.
     """
     if type(x) is not Node:
         return repr(x.value), x.dtype  # type: ignore[union-attr]
@@ -273,7 +276,9 @@ class CompiledIteration:
 
 
 def _make_placeholder(shape: tuple[int, ...], dtype: DType) -> NodeView:
-    """Return a view that stands for a value of one iteration while the planner makes the plan. The node has no memory."""
+    """Return a view of `shape` and `dtype` that stands for a value of one iteration while the planner makes the plan. The node has no
+    memory.
+    """
     return NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
 
 
