@@ -70,9 +70,9 @@ class NodeObserver(Protocol):
 class RefcountQueries(NamedTuple):
     """Functions that examine many nodes in less time than Python (`fastpath/emit/refcount_queries.py`).
 
-    `count_pending` returns the number of pending nodes in a list, without UNFINISHED nodes. `filter_pending` filters weak references:
-    it returns the references to live, pending nodes. `find_externally_owned` does the work of `ownership.find_externally_owned`, for
-    three lists.
+    `count_pending` returns the number of pending nodes in a list, without UNFINISHED nodes (interrupted computations). `filter_pending`
+    filters weak references: it returns the references to live, pending nodes. `find_externally_owned` does the work of
+    `ownership.find_externally_owned`, for three lists.
     """
 
     count_pending: Callable[[list[Node]], int]

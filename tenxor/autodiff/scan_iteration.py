@@ -296,7 +296,7 @@ class ForwardLoop:
     """A loop of `iteration_count` iterations of `iteration` over sequences with the locations `x_locations`, without their memory.
 
     `graph` runs the loop; its buffers are the rings of the carried values, then those of the sequences, captured values, panels and stacks.
-    `rings` has the form of each ring, and `locations` the location of each value kept in memory.
+    `rings` has a `RingBuffer` for each carried value, and `locations` the location of each value kept in memory.
     """
 
     def __init__(self, iteration: CompiledIteration, x_locations: Sequence[ValueLocation], iteration_count: int) -> None:
@@ -325,9 +325,9 @@ class BackwardLoop:
 
     `locations` are those of the loop (`ForwardLoop`), and `y_locations` those of the cotangents of the output sequences, None for 0.
     `graph` runs the pass, if there is something to compute. Its buffers are those of the inputs, which are the values at `read_locations`,
-    rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels; then come the stacks. `rings` and
-    `sum_rings` have the forms of the rings, `sum_rings` by the number of the captured value. `stacked` lists number, shape and dtype of the
-    stacked values.
+    rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels; then come the stacks. `rings` has a
+    `RingBuffer` for each carried cotangent, and `sum_rings` one for each sum, by the number of the captured value. `stacked` lists number,
+    shape and dtype of the stacked values.
     """
 
     def __init__(

@@ -1,10 +1,11 @@
-"""The choice between kernels and inlining for pending nodes.
+"""The choice between kernels and inlining for pending nodes. A kernel stores the values of one node, its root; an inlined node is computed
+inside the kernels that read it, and never stored. A contraction is a generalized matrix product.
 
-A node is inlined, and never stored, where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce
-disjoint parts; and the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
-(`match_contraction.py`), unless the rest of the kernel is elementwise work on the results, including a write into a part of a tensor.
-Long work, and work with many reductions, is split into kernels of limited length, because compile time grows faster than length. The
-choice never changes a value.
+A node is inlined where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce disjoint parts; and
+the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
+(`match_contraction.py`), unless the rest of the kernel is elementwise work on the results, including a write into a part of a tensor. Long
+work, and work with many reductions, is split into kernels of limited length, because compile time grows faster than length. The choice
+never changes a value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Single-pass fusion of two reductions over one matrix, as in `x.T @ (x @ v)`: the matrix is read once for both.
+"""Single-pass fusion of two reductions over one matrix, as in `x.T @ (x @ v)`: the matrix is read once for both. The outer reduction is a
+sum over rows. An inner reduction along each row, for example a product with a vector, runs just before the sum takes this row, while a
+cache holds the row.
 
-The outer reduction is a sum over rows. An inner reduction along each row, for example a product with a vector, runs just before the sum
-takes this row, while a cache holds the row. So does further work on the inner result alone. Each reduction adds in the same order as in a
-separate kernel, so the bits are those of two kernels.
+So does further work on the inner result alone. Each reduction adds in the same order as in a separate kernel, so the bits are those of two
+kernels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The loop nest of a kernel before scheduling. Each reduction stands in the outermost loop it depends on.
+"""The loop nest of a kernel before scheduling. Each reduction stands in the outermost loop it depends on. A `LoopNest` is a kernel for one
+set of shapes: where a `Kernel` has parameters, a nest has the numbers themselves, sizes, steps and offsets.
 
-A `LoopNest` is a kernel for one set of shapes. Where a `Kernel` has parameters, a nest has the numbers themselves: sizes, steps,
-offsets. So the passes in `cpu/` can inspect layouts and return transformed nests. Finally `parameterize.py` turns the numbers into
-arguments.
+So the passes in `cpu/` can inspect layouts and return transformed nests. Finally `parameterize.py` turns the numbers into arguments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The test whether a reduction is a contraction, a generalized matrix product.
+"""The test whether a reduction is a contraction, a generalized matrix product. In a contraction, a part of the operands depends on one
+independent axis (the row) and the rest on another (the column). A contraction has M rows and N columns of results, and adds K steps for
+each.
 
-In a contraction, a part of the operands depends on one independent axis (the row) and the rest on another (the column). The test sees only
-the strides of the operands along the loops. A contraction has M rows and N columns of results, and adds K steps for each.
+The test sees only the strides of the operands along the loops.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Split loops where a view chain wraps around, so that a division at every element becomes a step of a loop.
+"""Split loops where a view chain wraps around, so that a division at every element becomes a step of a loop. A read through a view chain
+finds its element by dividing a flat index into digits, one for each axis of the next view.
 
-A read through a view chain finds its element by dividing a flat index into digits. If a loop is split where a digit wraps around, each of
-the new loops moves one digit only, and the chain becomes a single view. Reading `t.T.reshape(-1)` then runs over the rows and columns of
-`t.T`.
+If a loop is split where a digit wraps around, each of the new loops moves one digit only, and the chain becomes a single view. Reading
+`t.T.reshape(-1)` then runs over the rows and columns of `t.T`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ def split_loops(d: KernelDraft) -> None:
 
 
 def split_reads(node: Node, index_maps: Sequence[Layout]) -> tuple[list[int], Loops, Loops, list[AccessStrides], bool]:
-    """Split the loops of the reduction `node` of operands in memory, read through `index_maps` over its results and reduced axes.
+    """Return the loops of the reduction `node`, as if it were a kernel alone with its operands in memory, split where view chains wrap
+    around.
 
-    Return the extents, the loops over the results, the loops of the reduction, the strides of the operands, and whether the loops of the
-    reduction were split.
+    `index_maps` are those of the operands, over the axes of the results and then the reduced axes. The first results are the extents by
+    axis number, the loops over the node's results, and the loops of the reduction. Then come the strides of the operands, and whether the
+    loops of the reduction were split. `reduction_order.py` derives the order of additions from them.
     """
     d = KernelDraft(node)
     d.space, axes = d.add_axes(node.shape), d.add_axes(get_inner_shape(node))

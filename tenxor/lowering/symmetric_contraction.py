@@ -1,4 +1,5 @@
-"""Contractions of an array with itself, such as `x.T @ x`: the results are symmetric, so half of them are computed and then mirrored.
+"""Contractions of an array with itself, such as `x.T @ x`: the results are symmetric, so half of them are computed and then mirrored. A
+contraction combines the values of its left side, given for each row, with the values of its right side, given for each column.
 
 Symmetry must hold to the bit. Value k of the left side for row i must equal the paired value of the right side for column i. A step must
 not change if its two values are exchanged. The use of a result must not depend on the row or the column. Every result adds its steps in the
@@ -46,7 +47,7 @@ def find_symmetric_pairs(
 
 
 def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | None]:
-    """Yield the pairs of leaves at equal positions of the expressions `left` and `right`, each pair once.
+    """Yield the pairs of leaves at equal positions of the expressions `left` and `right`, each pair once, for a comparison by the caller.
 
     Where the operations differ, yield None and end.
     """

@@ -108,7 +108,7 @@ def conditional(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def float_to_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Apply the rule for a float32 or float64, with the unsigned integer of as many bits as the result.
+    """Apply the rule for one float32 or float64 operand: the result is the unsigned integer dtype of as many bits.
 
     Raise DTypeError for another dtype.
     """
@@ -116,7 +116,7 @@ def float_to_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def bits_to_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Apply the rule for a uint32 or uint64, with the float of as many bits as the result.
+    """Apply the rule for one uint32 or uint64 operand: the result is the float dtype of as many bits.
 
     Raise DTypeError for another dtype.
     """

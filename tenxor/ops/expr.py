@@ -103,14 +103,14 @@ Exprs = tuple[Expr, ...]
 
 
 class Op:
-    """An elementwise operation.
+    """An elementwise operation, with its `name` in the op table and its number of operands, `arity`.
 
-    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by
-    other entries of the table. `complex_formula` is the formula for complex operands, each a `ComplexPair` of real expressions. `vjp`
-    is the derivative (a VJP formula, `vjp_formulas.py`); by default it is derived from the formula. `infix` is the printed operator,
-    `meaning` the documentation, and `cost` about how many additions the operation is worth. `uses_complex` tells of a formula with
-    complex numbers in it, whatever the operands. `formula_digest` identifies the formula of an operation outside the table, in any
-    process. `expanded_costs` is the cache of `ops.expanded_cost`.
+    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by other
+    entries of the table. `complex_formula` is the formula for complex operands, each a `ComplexPair` of real expressions. `vjp` is the
+    derivative (a VJP formula, `vjp_formulas.py`); by default it is derived from the formula. `infix` is the printed operator, `meaning` the
+    documentation, and `cost` about how many additions the operation is worth. `uses_complex` tells of a formula with complex numbers in it,
+    whatever the operands. `formula_digest` identifies the formula of an operation outside the table, in any process: the digest of the
+    expression `formula_key`. `expanded_costs` is the cache of `ops.expanded_cost`.
     """
 
     __slots__ = (

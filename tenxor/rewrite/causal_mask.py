@@ -1,4 +1,4 @@
-"""Recognition of causal masks: the steps of a contraction with weight 0 for a row because they come later.
+"""Recognition of causal masks: the steps of a contraction (keys, in attention) with weight 0 for a row (a query) because they come later.
 
 Steps of weight 0 may be skipped only where the user's code asks for it, by `where_seen`: 0 times NaN is NaN, and a user who writes weights
 and products directly must see this NaN.

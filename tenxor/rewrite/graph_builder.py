@@ -33,8 +33,7 @@ def append_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, 
 def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
     """Append a node to `new_nodes`: the elementwise operation `op` on `terms`, pairs of a node and a layout, of equal shape.
 
-    Return the new node and a contiguous layout to read the node. `dtype` is the dtype of the result. The terms must have the dtypes of the
-    computation already.
+    Return the new node and a contiguous layout to read the node. `dtype` is the dtype of the result.
     """
     sources, layouts = zip(*terms, strict=True)
     shape = layouts[0].shape

@@ -237,8 +237,8 @@ class Factor(Expr):
 
 
 def walk_outside_indices(e: Expr) -> Iterator[Expr]:
-    """Yield the expression `e` and the expressions below `e`, each once. The operands of leaves, from which loads compute indices, are left
-    out.
+    """Yield the expression `e` and the expressions below `e`, each once, but not those from which loads compute indices (the operands of
+    leaves).
     """
     stack, visited = [e], {e}
     while stack:

@@ -21,8 +21,8 @@ def has_complex(e: Expr) -> bool:
 
 
 def convert(x: Expr, dtype: DType) -> Expr:
-    """Return `x`, a real expression or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but of no other
-    real dtype.
+    """Return `x`, a real expression or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but no number of
+    a real dtype.
     """
     if x.dtype is dtype:
         return x
