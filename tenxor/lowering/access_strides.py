@@ -105,8 +105,8 @@ def sort_by_stride(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
     """Return `axes` by decreasing stride, so that the innermost loop moves the least in memory. The stride of an axis is summed over
     `walks`.
 
-    `walks` are the strides of the accesses that matter to the caller. The sum has absolute values; steps given by tables count as 0. Axes
-    of equal sums keep their order.
+    `walks` are the strides of the accesses to consider. The sum has absolute values; steps given by tables count as 0. Axes of equal sums
+    keep their order.
     """
 
     def sum_strides(axis: int) -> int:

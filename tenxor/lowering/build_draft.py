@@ -66,8 +66,8 @@ class _DraftBuilder:
 
     Separate kernels compute the nodes in `kernels`, so this kernel reads their results from memory. In the methods, `loops` are the draft
     axes of the loops around a value, outermost first. `index_map` is a layout over the extents of `loops`, and selects the element needed
-    in each iteration. A value is an expression (`Expr`) of one element. A task is a generator that yields further tasks and returns a
-    value; `run_task` runs it to the end.
+    in each iteration. A value is the expression (`Expr`) of an element. A task is a generator: the task yields further tasks, and returns a
+    value at the end. `run_task` runs a task.
     """
 
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
@@ -305,10 +305,10 @@ class _DraftBuilder:
         d.reductions.append(ReductionLoop(outer_loops, axes, accumulator, tuple(values)))
 
     def add_position(self, outer_loops: Loops, axes: Loops) -> Expr:
-        """Return an expression for the row-major number of the present element in loops over `axes`, as argmax needs it.
+        """Return an expression for the row-major number of the present element in loops over `axes`, for reductions such as argmax.
 
         The loops over `axes` run inside `outer_loops`, and the number starts at 0 in each of their iterations. The draft gets an access
-        without a node, whose value is the number.
+        without a node, with the number as the value.
         """
         inner = Layout.contiguous(tuple(self.d.extents[a] for a in axes))
         outer = tuple(self.d.extents[a] for a in outer_loops)

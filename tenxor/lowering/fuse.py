@@ -1,5 +1,5 @@
-"""The choice between kernels and inlining for pending nodes. A kernel stores the values of one node, its root; an inlined node is computed
-inside the kernels that read it, and never stored. A contraction is a generalized matrix product.
+"""The choice between kernels and inlining for pending nodes. A kernel stores the values of one node, the root of the kernel. An inlined
+node is computed inside the kernels that read it, and never stored. A contraction is a generalized matrix product.
 
 A node is inlined where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce disjoint parts; and
 the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
@@ -428,9 +428,9 @@ def _count_computations(read: _Read) -> int:
 
 
 def _count_elements(index_map: Layout) -> int:
-    """Return an upper bound for the number of distinct elements that `index_map` reaches: the product of the extents of its axes.
+    """Return an upper bound for the number of distinct elements in `index_map`: the product of the extents, without broadcast axes.
 
-    Axes with stride 0 and without a table are left out, as they repeat elements.
+    A broadcast axis has stride 0 and no table.
     """
     tables = index_map.tables or (None,) * len(index_map.shape)
     axes = zip(index_map.shape, index_map.strides, tables, strict=True)
@@ -456,8 +456,8 @@ def _is_reduced_in_parts(node: Node, reads: list[_Read], graph: GraphFacts) -> b
 def _is_complete(node: Node, read: _Read) -> bool:
     """Return whether `read` computes every element of `node`, and does so before anything is overwritten.
 
-    `node` may fail: it is a gather, or a power with checked exponents. Only a complete read always finds an index out of range or a
-    negative exponent, and in time.
+    `node` may fail: a gather, or a power with checked exponents. Only a complete read always finds an index out of range or a negative
+    exponent, and in time.
     """
     return read.index_map.tables is None and not is_store(read.kernel.op) and read.index_map.covers(node.size)
 

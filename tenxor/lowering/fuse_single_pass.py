@@ -91,11 +91,11 @@ def _count_bytes(reduction: Node) -> int:
 
 def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
     """Return the pending nodes that the kernel of `total`, a sum over rows, can compute itself, row by row: a reduction along a row, and
-    what follows.
+    later work on it.
 
-    Only `total` needs these nodes. `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for. The set
-    is empty without such nodes, and if the matrix is too small or its rows too long (`target.single_pass.is_worthwhile`). It is also empty
-    if several threads can share the columns.
+    Only `total` needs the returned nodes. `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for.
+    The set is empty without such nodes, and for a matrix too small or with rows too long (`target.single_pass.is_worthwhile`). The set is
+    also empty if several threads can share the columns.
     """
     empty: Set[Node] = set()
     result_axes, row_axes = (

@@ -1,5 +1,6 @@
 """The reads of a node, seen from the loops of the kernel that computes the node. An *index map* is a layout over the extents of the loops
-around a read, outermost first. Its values are flat indices: the element of a node, in row-major order, needed in each iteration.
+around a read, outermost first. The values of an index map are flat indices: the element of a node, in row-major order, needed in each
+iteration.
 
 So reading through a view is composition of layouts: the index map of a source is `index_map.over(layout)`. A *context* is the loops around
 an expression.
@@ -133,7 +134,7 @@ def hoist_index_map(index_map: Layout) -> Layout:
 def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
     """Return the first axis of `index_map` that moves along the last axis of a node of `shape`, as an axis number, or None.
 
-    An axis moves along the last axis of the node if its step is not 0, but smaller than the size of this last axis. Axes of size 1 are
+    An axis moves along the last axis of the node if the step is not 0, but smaller than the size of this last axis. Axes of size 1 are
     ignored, in `shape` too. The result is None, for example, if the node is broadcast along every loop.
     """
     size = next((n for n in reversed(shape) if n != 1), 1)
@@ -144,11 +145,11 @@ def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
 
 
 def get_inner_shape(node: Node) -> tuple[int, ...]:
-    """Return the sizes of the axes over which a reduction or scan `node` runs, or which a gather indexes; an empty tuple for an elementwise
-    node.
+    """Return the sizes of the reduced axes of a reduction or scan `node`, or of the indexed axes of a gather; an empty tuple for an
+    elementwise node.
 
-    These are the last axes in the layout of the first source. The first axes of this layout, as many as `node` has, are the axes of the
-    results.
+    The reduced or indexed axes are the last axes in the layout of the first source. The first axes of this layout, as many as `node` has,
+    are the axes of the results.
     """
     source = node.layouts[0]
     assert source is not None
@@ -193,7 +194,7 @@ def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]
 
 
 def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
-    """Return the index maps of the sources of `node`, read at `index_map`, as if each source began at offset 0: one entry per source.
+    """Return the index maps of the sources of `node`, read at `index_map`, as if each source began at offset 0: an entry for each source.
 
     The maps are cached unless the recipe is uncacheable. An entry is None for a scalar, and for an index map with tables or of a view
     chain.
@@ -208,11 +209,10 @@ def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
 
 
 def _get_first_map(node: Node, index_map: Layout) -> Layout:
-    """Return the index map through which `node`, itself read at `index_map`, reads its first source, before the layout of this source is
-    applied.
+    """Return the index map of the loops around the read of the first source by `node`, before the layout of this source is applied.
 
-    The result is a layout over the loops around this read. For a reduction, these are the loops needed by `index_map`, and the reduced axes
-    inside. For a gather, the indexed axes come inside. For an elementwise node, the result is `index_map` itself.
+    `node` itself is read at `index_map`. For a reduction, the loops are those needed by `index_map`, and the reduced axes inside. For a
+    gather, the indexed axes come inside. For an elementwise node, the result is `index_map` itself.
     """
     if isinstance(node.op, Reduction):
         return add_inner_axes(hoist_index_map(index_map), get_inner_shape(node))

@@ -1,5 +1,5 @@
 """The data structures of a draft, a kernel under construction: loops, expressions and accesses. A draft holds layouts with concrete
-numbers. An access is a read or write of a node's elements, found by an index map from the loops around it.
+numbers. An access is a read or write of a node's elements, through an index map from the surrounding loops.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .ir import Accumulator, Result
 
 
 class DraftIndex(Expr):
-    """The index along `axis` of the draft as an expression: its operand is the value that gives the index. A negative value counts from the
+    """The index along `axis` of the draft as an expression. The operand is the value that gives the index; a negative value counts from the
     end.
 
     No loop runs over such an axis (an indexed axis).
@@ -39,7 +39,7 @@ class DraftIndex(Expr):
 class Access(Expr):
     """A read in an expression: the element that access number `index` of the draft or nest reads in the present iteration.
 
-    The operands `indices` are the index values for the indexed axes of its index map. For complex elements, the access gives the real
+    The operands `indices` are the index values for the indexed axes of the index map. For complex elements, the access gives the real
     component (`component` 0) or the imaginary one (1). Otherwise `component` is None.
     """
 
@@ -87,11 +87,11 @@ class ReductionLoop(NamedTuple):
 
 
 def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:
-    """Map each expression in the values of `reductions` to all numbers on which it depends: a set of the numbers of itself and of all it
-    needs.
+    """Map each expression in the values of `reductions` to the numbers of this expression and of every dependence: the union of
+    `list_own(e)`.
 
-    `list_own` returns the numbers of a single expression, by the caller's choice: for example the axes of an access. An expression needs
-    its operands, and the values of the reductions whose results it reads. A reduction must come after the reductions whose results it
+    `list_own(e)` returns the numbers of a single expression `e`, by the caller's choice: for example the axes of an access. An expression
+    depends on the operands, and a `Result` on the values of the reduction. A reduction must come after the reductions whose results it
     reads.
     """
     dependences: dict[Expr, frozenset[int]] = {}

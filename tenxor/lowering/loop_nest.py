@@ -86,7 +86,7 @@ class LoopNest(_LoopNestFields):
         return self.locations[e.index].address
 
     def with_axes(self, axes: Iterable[LoopAxis]) -> LoopNest:
-        """Return a copy of the nest with `axes` in place of its axes: as many, in the same order.
+        """Return a copy of the nest with the new `axes`: as many as before, in the same order.
 
         Attributes already computed are copied, so the new axes may differ from the old only in `vector`.
         """
@@ -243,17 +243,17 @@ def get_inner_body(body: Body, loops: int) -> Body:
 
 
 def convert_draft(d: KernelDraft) -> LoopNest:
-    """Return the loop nest of the draft `d`, with its loops ordered and merged (`order_loops`). The draft of a scatter needs
+    """Return the loop nest of the draft `d`, with ordered and merged loops (`order_loops`). The draft of a scatter needs
     `build_scatter_nest`.
     """
     return LoopNestBuilder(d, order_loops(d)).build_nest()
 
 
 class LoopNestBuilder:
-    """The translation of a draft `d` and its ordered `loops` into the statements, operands and tables of a nest.
+    """The translation of a draft `d` with the ordered `loops` into the statements, operands and tables of a nest.
 
     `axis_of` maps the remaining axes of the draft to axes of the nest. The arguments `outer_loops`, `axes` and `loops` of the methods are
-    axes of the draft, outermost first. The argument `walk` is the strides of one access, in draft axes.
+    axes of the draft, outermost first. The argument `walk` is the strides of an access, in draft axes.
     """
 
     def __init__(self, d: KernelDraft, loops: OrderedLoops) -> None:
@@ -277,7 +277,7 @@ class LoopNestBuilder:
         return self.assemble_nest((*self.build_reductions(()), *self.build_loops((), space, innermost)), d.space)
 
     def assemble_nest(self, body: Body, parallel: Loops, lanes: Loops = ()) -> LoopNest:
-        """Return the nest with the statements `body`, and with the operands, tables and axes that the builder has collected.
+        """Return the nest with the statements `body`, and with the operands, tables and axes collected so far.
 
         Loops over the draft axes in `parallel` have independent iterations, and loops over `lanes` are vectorized.
         """
@@ -384,10 +384,10 @@ class LoopNestBuilder:
         return AccessLocation(len(self.operands) - 1, _drop_offset(self.build_address(walk, self.axis_of | index_axes)))
 
     def build_address(self, walk: AccessStrides, loop_of: dict[int, int]) -> Address:
-        """Return the address of an access with the strides `walk`, as a sum of one term per axis; tables are added to the nest.
+        """Return the address of an access with the strides `walk`, as a sum of a term for each axis; tables are added to the nest.
 
-        `loop_of` maps each axis of `walk` to the number that its term gets: a loop of the nest, a negative number for an indexed axis, or
-        the position of a digit of a view chain.
+        `loop_of` maps each axis of `walk` to the axis number of the term: a loop of the nest, a negative number for an indexed axis, or the
+        position of a digit of a view chain.
         """
         terms = []
         for axis, loop in loop_of.items():
@@ -402,11 +402,11 @@ class LoopNestBuilder:
         return Address(tuple(terms), walk.offset, *self.build_chained_address(walk.base))
 
     def build_chained_address(self, base: Layout) -> tuple[tuple[int, ...], Address]:
-        """Return how a flat index is read in `base`, the next layout of a view chain: the sizes of its digits, and an address over the
+        """Return how a flat index is read in `base`, the next layout of a view chain: the sizes of the digits, and an address over the
         digits.
 
-        The flat index is divided into digits, one for each axis of `base` after merging. The sizes are outermost first. The axes of the
-        address are the positions of the digits.
+        The flat index has a digit for each axis of `base` after merging. The sizes are outermost first. The axes of the address are the
+        positions of the digits.
         """
         extents = list(base.shape)
         walk = AccessStrides.from_layout(base, range(len(extents)), extents)
@@ -427,5 +427,5 @@ def _drop_offset(a: Address) -> Address:
 
 
 def list_components(e: Expr) -> tuple[Expr, ...]:
-    """Return the real components of the value `e`: a tuple of `e` itself if it is real, or of its real and imaginary part."""
+    """Return the real components of the value `e`: a tuple of the real and the imaginary part, or of `e` alone for a real value."""
     return e.args if isinstance(e, ComplexPair) else (e,)

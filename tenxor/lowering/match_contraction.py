@@ -42,9 +42,7 @@ class ReductionStrides(NamedTuple):
     reads: Sequence[Sequence[int]]
 
     def list_axes(self, read: Sequence[int]) -> Set[int]:
-        """Return the axes along which the access of `read`, or an access that computes one of its indices, moves. `read` is an item of
-        `reads`.
-        """
+        """Return the axes along which a read moves, by the access itself or by an access for the indices. `read` is an item of `reads`."""
         return {axis for k in read for axis in self.operand_steps[k]}
 
 

@@ -18,11 +18,11 @@ from .index_maps import can_fail, get_root_index_map, source_index_maps
 
 
 class _KernelFacts(NamedTuple):
-    """Facts about a kernel: its position in the order of kernels, its sources (in memory or from other kernels), loops, reads and length.
+    """Facts about a kernel: the position in the order of kernels, the sources (in memory or from another kernel), loops, reads and length.
 
-    `loops` is the index map of the root, and `reads` holds each source with the index map at which it is read. The length is the cost of an
-    element, in additions. A kernel stays alone if it is not purely elementwise, can fail, or has no elements. Then `loops` is None, and
-    `reads` and `length` are not filled.
+    `loops` is the index map of the root, and `reads` holds each source read with its index map. The length is the cost of an element, in
+    additions. A kernel that is not purely elementwise, can fail, or has no elements stays alone. Then `loops` is None, and `reads` and
+    `length` are not filled.
     """
 
     position: int
@@ -82,10 +82,10 @@ def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _K
 
 
 def _collect_facts(root: Node, position: int, kernels: Set[Node]) -> _KernelFacts:
-    """Return the facts about the kernel with the root `root`. `position` is its position in the order, and `kernels` are the roots of all
-    kernels.
+    """Return the facts about the kernel with the root `root`. `position` is the kernel's position in the order, and `kernels` are the roots
+    of all kernels.
 
-    `loops` of the result is None for a kernel that must stay alone: not purely elementwise, without elements, or with errors to report.
+    A kernel must stay alone if not purely elementwise, without elements, or with errors to report. Then `loops` of the result is None.
     """
     sources: set[Node] = set()
     computed: dict[Node, None] = {root: None}

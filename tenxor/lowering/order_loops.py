@@ -81,15 +81,17 @@ def _list_groups(d: KernelDraft, f: ReductionLoop) -> list[Loops]:
 def _find_boundaries(d: KernelDraft, axes: Loops) -> set[int]:
     """Return the depths in loops over `axes` at which a reduction of the draft `d` runs, as a set of integers.
 
-    Depth 0 is outside of the loops, and depth `len(axes)` inside the innermost. Loops on two sides of such a depth must not be merged.
+    Depth 0 is outside of the loops, and depth `len(axes)` inside the innermost. Loops on two sides of a depth must not be merged.
     """
     return {sum(a in axes for a in f.outer_loops) for f in d.reductions}
 
 
 def move_longest_last(axes: Loops, extents: Sequence[int], min_extent: int) -> Loops:
-    """Return `axes` with the longest axis moved to the end, so that it becomes the innermost loop; or `axes` itself if this does not pay.
+    """Return `axes` with the longest axis moved to the end, so that it becomes the innermost loop; or `axes` itself if the move does not
+    pay.
 
-    It pays if the last axis has fewer than `min_extent` indices, and the longest at least `2 * min_extent`. `extents` are by axis number.
+    The move pays if the last axis has fewer than `min_extent` indices, and the longest at least `2 * min_extent`. `extents` are by axis
+    number.
     """
     longest = max(axes, key=lambda a: extents[a], default=0)
     if not axes or extents[axes[-1]] >= min_extent or extents[longest] < 2 * min_extent:
@@ -135,7 +137,7 @@ def find_unfusable(d: KernelDraft) -> set[Node]:
 
 
 def _may_reorder(d: KernelDraft, f: ReductionLoop, walks: Sequence[AccessStrides]) -> bool:
-    """Return whether the reduction `f` of the draft `d` might order its loops differently if its operands were in memory.
+    """Return whether the reduction `f` of the draft `d` might have another order of loops with operands in memory.
 
     This is so with several loops, or if an operand is read along several loops. `walks` holds the strides of each access of the draft.
     """

@@ -103,8 +103,8 @@ def _are_equal(left: Node, right: Node) -> bool:
 
 
 class _ContractionReads:
-    """The reads of a kernel that may be a contraction, and so has one reduction, with their index maps. `collect` fills the draft `d` with
-    them.
+    """The reads of a possible contraction, a kernel with a single reduction, with their index maps. `collect` fills the draft `d` with the
+    reads.
 
     The kernel computes `root`, and reads the results of the nodes `kernels` from memory. `loops` in the methods are draft axes, outermost
     first.

@@ -1,7 +1,7 @@
 """Split loops where a view chain wraps around, so that a division at every element becomes a step of a loop. A read through a view chain
-finds its element by dividing a flat index into digits, one for each axis of the next view.
+divides a flat index into digits, a digit for each axis of the next view.
 
-If a loop is split where a digit wraps around, each of the new loops moves one digit only, and the chain becomes a single view. Reading
+If a loop is split where a digit wraps around, each of the new loops moves a single digit, and the chain becomes a single view. Reading
 `t.T.reshape(-1)` then runs over the rows and columns of `t.T`.
 """
 
@@ -29,12 +29,11 @@ def split_loops(d: KernelDraft) -> None:
 
 
 def split_reads(node: Node, index_maps: Sequence[Layout]) -> tuple[list[int], Loops, Loops, list[AccessStrides], bool]:
-    """Return the loops of the reduction `node`, as if it were a kernel alone with its operands in memory, split where view chains wrap
-    around.
+    """Return the loops of the reduction `node` in a kernel alone, with operands in memory, split where view chains wrap around.
 
-    `index_maps` are those of the operands, over the axes of the results and then the reduced axes. The first results are the extents by
-    axis number, the loops over the node's results, and the loops of the reduction. Then come the strides of the operands, and whether the
-    loops of the reduction were split. `reduction_order.py` derives the order of additions from them.
+    `index_maps` are the index maps of the operands, over the axes of the results and then the reduced axes. The first results are the
+    extents by axis number, the loops over the node's results, and the loops of the reduction. Then come the strides of the operands, and
+    whether the loops of the reduction were split. `reduction_order.py` derives the order of additions from these results.
     """
     d = KernelDraft(node)
     d.space, axes = d.add_axes(node.shape), d.add_axes(get_inner_shape(node))
@@ -54,8 +53,8 @@ def get_access(d: KernelDraft, k: int) -> DraftAccess:
 
 
 def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
-    """Map each loop axis of the access `p` that should be split to the extents of its parts, outermost first. Without such an axis, the map
-    is empty.
+    """Map each loop axis of the access `p` that should be split to the extents of its parts, outermost first. The map is empty if no axis
+    should be split.
 
     `p` is an access of the draft `d` through a view chain. The flat index of a chain has one digit for each axis of the next view. A loop
     is split where a digit wraps around at regular intervals.

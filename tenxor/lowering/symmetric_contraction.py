@@ -1,5 +1,5 @@
 """Contractions of an array with itself, such as `x.T @ x`: the results are symmetric, so half of them are computed and then mirrored. A
-contraction combines the values of its left side, given for each row, with the values of its right side, given for each column.
+contraction combines values of the left side, given for each row, with values of the right side, given for each column.
 
 Symmetry must hold to the bit. Value k of the left side for row i must equal the paired value of the right side for column i. A step must
 not change if its two values are exchanged. The use of a result must not depend on the row or the column. Every result adds its steps in the
@@ -68,7 +68,7 @@ def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | Non
 
 
 def _is_uniform_store(s: Store, row: int, column: int) -> bool:
-    """Return whether the store `s` treats all results of a contraction alike, so that symmetric results are stored as symmetric values.
+    """Return whether the store `s` treats every result of a contraction alike: symmetric results are stored as symmetric values.
 
     The stored value must be a real function of the result, run-time scalars and constants. The rows along axis `column` must be contiguous.
     `row` is the axis of the rows.
@@ -84,7 +84,7 @@ def _is_uniform_store(s: Store, row: int, column: int) -> bool:
 def _is_equal_pair(nest: LoopNest, row: int, column: int, left: Expr, right: Expr) -> bool:
     """Return whether a value for a row, `left`, equals the value `right` for the column of the same number, given equal memory and scalars.
 
-    Both are expressions of `nest`, and `row` and `column` are its axes of the rows and columns.
+    Both are expressions of `nest`, and `row` and `column` are the axes of the rows and columns.
     """
 
     def are_equal(pair: tuple[Expr, Expr] | None) -> bool:

@@ -110,8 +110,8 @@ def _address_key(nest: LoopNest, a: Address, axis: int) -> tuple[object, ...]:
 def _fill_buffers(body: Body, keeps: dict[int, list[Statement]], buffered: dict[Expr, Expr]) -> Body:
     """Return `body` with row buffers filled by reductions and read by stores.
 
-    `keeps` maps the number of an accumulator to the statements that fill buffers at each step of its reduction. `buffered` maps expressions
-    in stores to reads of the buffers.
+    `keeps` maps the number of an accumulator to statements that fill buffers at each step of the reduction. `buffered` maps expressions in
+    stores to reads of the buffers.
     """
     new_body: list[Statement] = []
     for s in body:

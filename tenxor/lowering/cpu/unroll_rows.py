@@ -63,8 +63,8 @@ def _is_memory_bound(nest: LoopNest, target: Target) -> bool:
 
 
 def _row_movement(nest: LoopNest, inner: int, row: int) -> set[bool]:
-    """Return how the operands of the only reduction of `nest` move: with True in the set if one moves from row to row, with False if rows
-    share one.
+    """Return how the operands of the only reduction of `nest` move: a set with True for a move from row to row, and with False for shared
+    operands.
 
     Operands that are constant along a row do not count. `inner` is the axis along a row, and `row` the axis from row to row. The set is
     empty unless lanes run along the rows, and each operand is contiguous or constant along a row.
