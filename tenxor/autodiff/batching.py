@@ -88,7 +88,7 @@ def _copy_shared(inputs: Iterable[Node | Scalar]) -> dict[int, Node]:
 
 
 class _BatchSignature:
-    """The signature of the nodes between placeholders and roots: all that determines the computation of their batches, except for the
+    """The signature of the nodes between placeholders and roots. The signature determines the computation of their batches, except for the
     inputs.
 
     The roots `roots` were traced for a single batch element, and the nodes `order` lead to `roots`, operands first. `batches` maps

@@ -1,7 +1,7 @@
 """Derivatives of elementwise operations, partial writes, reinterpreted bytes, gathers and scatters. The functions of a rule (`GradRule`)
-take the `tape_node` of an operation, or its `recipe`. `g` is the cotangent of its result, and `source_tangents` has the tangents of its
-sources by index. The argument `wanted` has the indices of the sources that need a cotangent. `result` is the node of the result, or None if
-the rule does not read it. Item k of `tracked` tells whether source k is on the tape.
+take the `tape_node` or the `recipe` of an operation. `g` is the cotangent of the result, and `source_tangents` has the tangents of sources
+by index. `wanted` has the indices of the sources for which a cotangent is needed. `result` is the node of the result, or None unless the
+rule reads the result. Item k of `tracked` tells whether source k is on the tape.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules. The content of a node or tape
-node is the values of the tensor that it stands for, and a source is an operand.
+node is the elements of the tensor computed there, and a source is an operand.
 
 A rule has three functions. `residuals_of` determines the residuals. `vjp` takes a tape node and the cotangent of its content in the
 content's shape. Further arguments are the indices of the wanted sources, and the graph node if the rule reads the result. It yields the
@@ -46,9 +46,7 @@ SUM_NAMES = ("sum", "sum_in_width")  # linear reductions
 
 
 def _always_replayable(recipe: Recipe) -> bool:
-    """Return True, whatever `recipe` is: the default of `GradRule.can_replay`, as the nodes made by most rules follow from the recipe
-    alone.
-    """
+    """Return True for every `recipe`: the default of `GradRule.can_replay`, as the nodes made by most rules follow from the recipe alone."""
     return True
 
 

@@ -18,8 +18,8 @@ from .tape import TapeNode, TapeSource, get_tape_node
 
 
 class Join:
-    """The operation of a tape node for the operands joined by `concat` or `stack`. `layouts` has for each operand the layout through which
-    it is written into the result.
+    """The operation of a tape node for the operands joined by `concat` or `stack`. `layouts` has for each operand the layout of the write
+    into the result.
     """
 
     __slots__ = ("kind", "layouts", "name", "rule")
@@ -29,9 +29,7 @@ class Join:
         self.layouts, self.rule = layouts, JOIN_RULE
 
     def with_symbolic_sizes(self, symbolic_sizes: SymbolicSizes) -> Join:
-        """Return this operation with symbolic sizes in its layouts: each number but 0 and 1 becomes the size that `symbolic_sizes` has for
-        it.
-        """
+        """Return this operation with symbolic sizes in the layouts: `symbolic_sizes` maps each number but 0 and 1 to a symbolic size."""
         return Join(tuple(map(symbolic_sizes.symbolize_layout, self.layouts)))
 
     def __repr__(self) -> str:
@@ -62,9 +60,9 @@ def record_join(node: Node, operands: Sequence[NodeView], layouts: tuple[Layout,
 
 
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return flags for the residuals of a join: all False, whatever `recipe` is. This is the `residuals_of` of a `GradRule`.
+    """Return flags for the residuals of a join: False for every operand and for the result. This is the `residuals_of` of a `GradRule`.
 
-    `tracked` has an item for each operand.
+    `tracked` has an item for each operand; `recipe` is not read.
     """
     return Residuals((False,) * len(tracked), False)
 

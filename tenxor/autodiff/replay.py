@@ -1,5 +1,5 @@
 """Replay of recorded derivative computations: record the nodes created by a rule once, and later create the same nodes from new inputs. A
-`Recording` is a list of steps, one for each created node.
+`Recording` lists a step for each created node.
 
 The nodes of a rule follow from recipes, layouts and shapes alone. So the rule runs once with placeholders for its inputs, and the created
 nodes are recorded as `Recording`. A cache finds the recording by a key of everything the nodes depend on.

@@ -338,7 +338,7 @@ class RingBuffer(NamedTuple):
         return buffer
 
     def to_window(self, buffer_index: int, iteration_count: int, slot_shift: int) -> BufferWindow:
-        """Return the memory that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1): one slot per
+        """Return the memory that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1): a slot for each
         iteration.
 
         The slots are in buffer number `buffer_index` of the loop.

@@ -84,9 +84,10 @@ def find_loop(
 
 
 def _describe_read(x: Node | Scalar) -> object:
-    """Return the part of a cache key for `x`, a number or node that an iteration reads besides its placeholders.
+    """Return the part of a cache key for `x`, a number or node that an iteration reads besides the placeholders.
 
-    For a number, and for a pending constant (`TracedNodes`), it is the value. For another node, it is whether the node is on the tape.
+    The part is the value of a number or of a pending constant (`TracedNodes`). For another node, the part tells whether the node is on the
+    tape.
     """
     if type(x) is not Node:
         return repr(x.value), x.dtype  # type: ignore[union-attr]
