@@ -46,7 +46,7 @@ SUM_NAMES = ("sum", "sum_in_width")  # linear reductions
 
 
 def _always_replayable(recipe: Recipe) -> bool:
-    """Return True for every `recipe`: the default of `GradRule.can_replay`, as the nodes made by most rules follow from the recipe alone."""
+    """Return True for every `recipe`: the default of `GradRule.can_replay`, as the nodes of most rules follow from the recipe alone."""
     return True
 
 
