@@ -1,4 +1,4 @@
-"""A bounded cache."""
+"""A cache with limits on its entries and their bytes. An insertion beyond a limit clears the whole cache."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ class CacheRecord(Source):
 def register(name: str, entry: str, *, depends_on: Iterable[Source] = ()) -> Callable[[C], C]:
     """Return a decorator that registers a cache of the calling module: a `BoundedCache`, or a function under `functools.lru_cache`.
 
-    See `CacheRecord` for the arguments. The decorator returns the cache.
+    `name` and `entry` are texts for readers: the name of the cache, and a description of one entry. Clearing one of the sources
+    `depends_on` also clears the cache. The decorator returns the cache itself.
     """
     module = _getframe(1).f_globals["__name__"]
 

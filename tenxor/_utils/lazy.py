@@ -48,7 +48,10 @@ class _Finder:
 
     @classmethod
     def find_spec(cls, name: str, path: Any, target: Any = None) -> Any:
-        """Return the spec of the module `name` of this package; None for another module, and if no finder finds it."""
+        """Return the spec of the module `name` of this package; None for another module, and if no finder finds it.
+
+        The import system calls this method. `path` and `target` are passed on to the remaining finders.
+        """
         if not name.startswith(PACKAGE_PREFIX):
             return None
         for finder in sys.meta_path[sys.meta_path.index(cls) + 1 :]:  # the earlier finders have been asked, or are asking
@@ -171,6 +174,10 @@ class _ImportNotifier:
         self._module, self._callback = module, callback
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        """Return the spec of the awaited module, with a loader that calls the callback after the import; None for another module `name`.
+
+        The import system calls this method. The finder first removes itself, as one call is enough. `path` and `target` are not read.
+        """
         if name != self._module:
             return None
         sys.meta_path.remove(self)

@@ -67,7 +67,10 @@ class _Lock:
     inner: Any
 
     def __new__(cls, inner: Any) -> _Lock:
-        """Return the only instance of a new subclass, as Python looks up special methods in the class of an object."""
+        """Return the only instance of a new subclass, around `inner`, the interpreter's lock.
+
+        The methods are those of `inner`. They stand in a class, as Python looks up special methods in the class of an object.
+        """
         names = ("acquire", "release", "_is_owned", "_recursion_count", "__exit__")
         subclass = type(cls.__name__, (cls,), {"inner": inner, **{name: getattr(inner, name) for name in names}})
         return object.__new__(subclass)

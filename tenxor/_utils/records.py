@@ -82,6 +82,10 @@ else:
             return Signature([Parameter(field, Parameter.POSITIONAL_OR_KEYWORD, default=default) for field, default in defaults])
 
     def _make(cls, values: Iterable[Any]) -> Any:
+        """Return a record of the class `cls` with the items of `values`, one for each field, as `_make` of `typing.NamedTuple` does.
+
+        Raise TypeError for more or fewer values.
+        """
         record = tuple.__new__(cls, values)
         if len(record) != len(cls._fields):
             raise TypeError(
@@ -90,15 +94,18 @@ else:
         return record
 
     def _replace(self, /, **kwargs: Any) -> Any:
+        """Return a copy of this record with the fields in `kwargs` replaced. Raise ValueError for the name of no field."""
         record = tuple.__new__(type(self), map(kwargs.pop, self._fields, self))
         if kwargs:
             raise ValueError(f"{type(self).__name__} has no fields {[*kwargs]}")
         return record
 
     def _asdict(self) -> dict[str, Any]:
+        """Return a dict from the names of the fields to their values."""
         return dict(zip(self._fields, self, strict=True))
 
     def _getnewargs(self) -> tuple[Any, ...]:
+        """Return the fields as a plain tuple: the arguments with which `copy` and `pickle` make the record anew."""
         return tuple(self)
 
     def _repr(self) -> str:

@@ -70,9 +70,9 @@ class NodeObserver(Protocol):
 class RefcountQueries(NamedTuple):
     """Functions that examine many nodes in less time than Python (`fastpath/emit/refcount_queries.py`).
 
-    `count_pending` returns the number of pending nodes in a list, without UNFINISHED nodes. `filter_pending` filters weak references:
-    it returns the references to live, pending nodes. `find_externally_owned` does the work of `ownership.find_externally_owned`, for
-    three lists.
+    `count_pending` returns the number of pending nodes in a list, without UNFINISHED nodes (interrupted computations). `filter_pending`
+    filters weak references: it returns the references to live, pending nodes. `find_externally_owned` does the work of
+    `ownership.find_externally_owned`, for three lists.
     """
 
     count_pending: Callable[[list[Node]], int]
@@ -209,7 +209,8 @@ class FastPathFunctions(Protocol):
         """Compute the small pending graph of `node`, and return True; or decline with False, before any change."""
 
     def compute_one_of_several(self, node: Node, /) -> bool:
-        """Do the work of `compute` for one of several nodes that are asked for together: operands that they share are computed once.
+        """Do the work of `compute` for `node`, one of several nodes that are asked for together: operands that they share are computed
+        once.
 
         Return True, or decline with False before any change.
         """
@@ -218,10 +219,18 @@ class FastPathFunctions(Protocol):
         """Return the arguments of `GraphSignature` for the graph of `roots`, or None to decline (`fastpath/emit/graph_walk.py`)."""
 
     def encode_steps(self, plan: Plan, /) -> StepBytecode:
-        """Return the steps of `plan` encoded for `run_steps`."""
+        """Return the steps of `plan` encoded for `run_steps`: a `StepBytecode` (`runtime/plan_execution.py`), whose first item is the
+        launch record.
+        """
 
     def run_steps(self, launch_record: bytes, nodes: list[Any], offsets: list[int], scalars: list[Any], begin: int, end: int, /) -> int:
-        """Run the encoded steps `begin` to `end` of a plan on its inputs, and return the number of the first step not run."""
+        """Run the encoded steps from `begin` to `end` (excluded) of a plan, and return the number of the first step not run: `end` after
+        success.
+
+        A smaller result means that the fast path declined this step; the caller runs it in Python. An error other than MemoryError is
+        raised. `launch_record` is made by `encode_steps`. `nodes`, `offsets` and `scalars` are those of `LaunchValues`
+        (`codegen/interface.py`): the contents of the plan's slots, and the offsets and numbers of its inputs. The results get their memory.
+        """
 
     def set_vectorcall_entry(self, function: PatchableFunction, /) -> None:
         """Have the interpreter call `function`, a new patchable function, by its entry point in the generated code."""

@@ -88,7 +88,8 @@ def _copy_shared(inputs: Iterable[Node | Scalar]) -> dict[int, Node]:
 
 
 class _BatchSignature:
-    """The signature of the nodes between placeholders and roots: everything except for the identities of the nodes and numbers they read.
+    """The signature of the nodes between placeholders and roots. The signature determines the computation of their batches, except for the
+    inputs.
 
     The roots `roots` were traced for a single batch element, and the nodes `order` lead to `roots`, operands first. `batches` maps
     placeholders to their batches of `size` elements, with the batch axis last in memory if `batch_last`, else first.

@@ -180,7 +180,11 @@ def _has_many_blocks(recipe: Recipe) -> bool:
 
 
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return flags for the residuals of attention (`GradRule.residuals_of`): the value of every source, but not the result."""
+    """Return flags for the residuals of attention: the value of every source, but not the result. This is the `residuals_of` of a
+    `GradRule`.
+
+    `tracked` has an item for each source; `recipe` is not read.
+    """
     return Residuals((True,) * len(tracked), False)
 
 

@@ -1,4 +1,8 @@
-"""Derivatives of elementwise operations, partial writes, reinterpreted bytes, gathers and scatters."""
+"""Derivatives of elementwise operations, partial writes, reinterpreted bytes, gathers and scatters. The functions of a rule (`GradRule`)
+take the `tape_node` or the `recipe` of an operation. `g` is the cotangent of the result, and `source_tangents` has the tangents of sources
+by index. `wanted` has the indices of the sources for which a cotangent is needed. `result` is the node of the result, or None unless the
+rule reads the result. Item k of `tracked` tells whether source k is on the tape.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +51,10 @@ def _elementwise_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residua
 
 
 def _partial_term(tape_node: TapeNodeLike, partial: DerivativeOp, factor: NodeView, result: Node | None, dtype: DType) -> DeferredTerm:
-    """Return the operation `partial` on the residuals of the tape node `tape_node` and on `factor`, a cotangent or a tangent, as a term.
+    """Return the operation `partial` on the residuals of the tape node `tape_node` and on `factor`, as a term of the shape of the result.
 
-    `result` is the graph node of `tape_node`, needed if the operation reads the result. `dtype` is the dtype of the term.
+    `partial` comes from `derive_cotangent_ops`, with a cotangent as `factor`, or from `derive_tangent_ops`, with a tangent. `result` is the
+    graph node of `tape_node`, needed if the operation reads the result. `dtype` is the dtype of the term.
     """
     count = len(tape_node.sources)
 
@@ -104,7 +109,7 @@ def _no_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
 
 
 def _zeros(shape: Shape, dtype: DType) -> NodeView:
-    """Return a view of the shape `shape` with every element 0, broadcast from a single element."""
+    """Return a view of the shape `shape` and `dtype` with every element 0, broadcast from a single element."""
     return full_view(0, (), dtype).map_layout(lambda x: x.expand(shape))
 
 

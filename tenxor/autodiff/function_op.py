@@ -1,6 +1,5 @@
-"""Functions recorded as a single step of the tape, with a rule of their own: `custom_derivative`, `checkpoint`, `scan`.
-
-The differentiable results of a call share a tape node. Its content is their concatenation in one dtype, and each result is a part of the
+"""Functions recorded as a single step of the tape, with a rule of their own: `custom_derivative`, `checkpoint`, `scan`. The differentiable
+results of a call share a tape node. The content of this tape node is their concatenation in one dtype, and each result is a part of the
 content.
 """
 

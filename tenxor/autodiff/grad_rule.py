@@ -1,9 +1,10 @@
-"""Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules.
+"""Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules. The content of a node or tape
+node is the elements of the tensor computed there, and a source is an operand.
 
 A rule has three functions. `residuals_of` determines the residuals. `vjp` takes a tape node and the cotangent of its content in the
 content's shape. Further arguments are the indices of the wanted sources, and the graph node if the rule reads the result. It yields the
-sources' cotangents with the indices. `jvp` takes the tangents of sources, by index, in the sources' shapes, and returns the tangent
-of the content. A linear operation is applied to the tangent in the same way as to the value.
+sources' cotangents with the indices. `jvp` takes the tangents of sources, by index, in the sources' shapes, and returns the tangent of the
+content. A linear operation is applied to the tangent in the same way as to the value.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SUM_NAMES = ("sum", "sum_in_width")  # linear reductions
 
 
 def _always_replayable(recipe: Recipe) -> bool:
-    """Return True: the nodes made by a rule follow from the recipe `recipe`, as with most rules (`GradRule.can_replay`)."""
+    """Return True for every `recipe`: the default of `GradRule.can_replay`, as the nodes of most rules follow from the recipe alone."""
     return True
 
 

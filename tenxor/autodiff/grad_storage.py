@@ -1,6 +1,5 @@
-"""Storages that require a gradient, and the state of their gradients.
-
-Such a storage holds a leaf of the tape (`leaf_storage.py`). The handler of the leaf collects the gradient.
+"""Storages that require a gradient, and the state of their gradients. Such a storage holds a leaf of the tape (`leaf_storage.py`). The
+handler of the leaf, a `GradHandler`, runs hooks and collects the gradient.
 """
 
 from __future__ import annotations

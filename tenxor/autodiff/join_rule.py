@@ -18,8 +18,8 @@ from .tape import TapeNode, TapeSource, get_tape_node
 
 
 class Join:
-    """The operation of a tape node for joined operands. `layouts` are the layouts through which the operands were written into the
-    result.
+    """The operation of a tape node for the operands joined by `concat` or `stack`. `layouts` has for each operand the layout of the write
+    into the result.
     """
 
     __slots__ = ("kind", "layouts", "name", "rule")
@@ -29,7 +29,7 @@ class Join:
         self.layouts, self.rule = layouts, JOIN_RULE
 
     def with_symbolic_sizes(self, symbolic_sizes: SymbolicSizes) -> Join:
-        """Return this operation for layouts with symbolic sizes: each number but 0 and 1 becomes its size in `symbolic_sizes`."""
+        """Return this operation with symbolic sizes in the layouts: `symbolic_sizes` maps each number but 0 and 1 to a symbolic size."""
         return Join(tuple(map(symbolic_sizes.symbolize_layout, self.layouts)))
 
     def __repr__(self) -> str:
@@ -60,12 +60,19 @@ def record_join(node: Node, operands: Sequence[NodeView], layouts: tuple[Layout,
 
 
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
-    """Return flags for the residuals of a join (`GradRule.residuals_of`): all False."""
+    """Return flags for the residuals of a join: False for every operand and for the result. This is the `residuals_of` of a `GradRule`.
+
+    `tracked` has an item for each operand; `recipe` is not read.
+    """
     return Residuals((False,) * len(tracked), False)
 
 
 def _join_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
-    """Yield (k, cotangent of operand k) for the operands `wanted` of a join, given the cotangent `g` of the result (`GradRule.vjp`)."""
+    """Yield (k, cotangent of operand k) for the operands `wanted` of a join with the tape node `tape_node`, given the cotangent `g` of the
+    result.
+
+    This is the `vjp` of a `GradRule`; `result` is not read.
+    """
     op: Join = tape_node.recipe.op  # type: ignore[assignment]
     g = g.reshape((tape_node.recipe.size,))
     for k in wanted:
@@ -73,7 +80,11 @@ def _join_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], resul
 
 
 def _join_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView:
-    """Return the tangent of the result of a join, given tangents of operands by index (`GradRule.jvp`)."""
+    """Return the tangent of the result of a join with the tape node `tape_node`, given `source_tangents`, the tangents of operands by
+    index.
+
+    This is the `jvp` of a `GradRule`; `result` is not read.
+    """
     op: Join = tape_node.recipe.op  # type: ignore[assignment]
     joined = full_view(0, (tape_node.recipe.size,), tape_node.recipe.dtype)
     for k, tangent in source_tangents.items():

@@ -1,4 +1,5 @@
 """The adjoint of a read through a layout: each element of the content receives the sum of the cotangents of its positions in the layout.
+The content of a node is the node's elements in row-major order.
 
 Cotangents of a content are added up as they arrive. A cotangent of the whole content is a tensor; a partial cotangent is written into a
 region of the sum.

@@ -165,7 +165,7 @@ def apply_reduction(reduction: Reduction, x: NodeView, kept_ndim: int) -> NodeVi
 
 
 def add_views(x: NodeView, y: NodeView) -> NodeView:
-    """Return the sum of two views of equal shape."""
+    """Return the sum of the views `x` and `y`, of equal shape, as a view of a new pending node."""
     return apply_op(_ADD, [x, y])
 
 

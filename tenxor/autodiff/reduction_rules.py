@@ -1,4 +1,6 @@
-"""Derivatives of reductions and running reductions.
+"""Derivatives of reductions and running reductions. The functions of a rule (`GradRule`) take the `tape_node` or the `recipe` of an
+operation. `g` is the cotangent of the result, and `source_tangents` has the tangents of sources by index. `wanted` has the indices of the
+sources for which a cotangent is needed. `result` is the node of the result, or None unless the rule reads the result.
 
 Sums, extrema and products have formulas of their own. Each further reduction is differentiated element by element. Let the states be s(k +
 1) = f(s(k), x(k)), and g(k) the given cotangent of s(k + 1). The total cotangent of s(k + 1) is l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k

@@ -1,7 +1,8 @@
-"""Replay of recorded derivative computations: record the nodes created by a rule once, and later create the same nodes from new inputs.
+"""Replay of recorded derivative computations: record the nodes created by a rule once, and later create the same nodes from new inputs. A
+`Recording` lists a step for each created node.
 
 The nodes of a rule follow from recipes, layouts and shapes alone. So the rule runs once with placeholders for its inputs, and the created
-nodes are recorded as `Recording`. A cache finds the steps by a key of everything the steps depend on.
+nodes are recorded as `Recording`. A cache finds the recording by a key of everything the nodes depend on.
 """
 
 from __future__ import annotations
@@ -111,8 +112,9 @@ class Recording:
 
 
 def _record_output(k: int, cotangent: Cotangent, number_of: dict[int, int]) -> RecordedOutput:
-    """Return the record of one result: the cotangent or tangent `cotangent` for index `k`. `number_of` maps the `id` of each node to its
-    value number.
+    """Return the record of one result of a recorded computation: the cotangent or tangent `cotangent` for the source with index `k`.
+
+    `number_of` maps the `id` of each node to its value number in the recording.
     """
     view = get_values(cotangent)
     target, is_injective = (None, True) if isinstance(cotangent, NodeView) else (cotangent.layout, cotangent.is_injective)

@@ -1,6 +1,5 @@
-"""The step function of `tx.scan`: traced once, then compiled to a plan that runs for every iteration (`runtime/repeated_plans.py`).
-
-An iteration takes the carried values of the previous iteration and an element of each input sequence. It gives new carried values and an
+"""The step function of `tx.scan`: traced once, then compiled to a plan that runs for every iteration (`runtime/repeated_plans.py`). An
+iteration takes the carried values of the previous iteration and an element of each input sequence. It gives new carried values and an
 element of each output sequence. Captured values are the same in every iteration.
 """
 
@@ -314,7 +313,8 @@ class ValueLocation(NamedTuple):
 
 
 class RingBuffer(NamedTuple):
-    """The form of a ring buffer for a carried value: `slot_count` slots of `nbytes` bytes. The first slot holds the initial value.
+    """The dimensions of a ring buffer for a carried value: `slot_count` slots of `nbytes` bytes each. The first slot holds the initial
+    value.
 
     Iteration `t` reads slot `t % slot_count` and writes the next slot, the first after the last.
     """
@@ -324,8 +324,10 @@ class RingBuffer(NamedTuple):
 
     @staticmethod
     def of(shape: tuple[int, ...], dtype: DType, iteration_count: int, *, keep_all: bool) -> RingBuffer:
-        """Return the form for values of `shape` and `dtype`: `iteration_count + 1` slots if `keep_all`, to keep the values of every
-        iteration, else two.
+        """Return the ring buffer for values of `shape` and `dtype`: with `iteration_count + 1` slots if `keep_all`, to keep the values of
+        every iteration, else with two.
+
+        No memory is allocated.
         """
         return RingBuffer(iteration_count + 1 if keep_all else 2, prod(shape) * dtype.itemsize)
 
@@ -336,8 +338,10 @@ class RingBuffer(NamedTuple):
         return buffer
 
     def to_window(self, buffer_index: int, iteration_count: int, slot_shift: int) -> BufferWindow:
-        """Return the memory of the slot that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1), in
-        buffer `buffer_index`.
+        """Return the memory that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1): a slot for each
+        iteration.
+
+        The slots are in buffer number `buffer_index` of the loop.
         """
         return BufferWindow(buffer_index, (np.arange(iteration_count) + slot_shift) % self.slot_count * self.nbytes, self.nbytes)
 

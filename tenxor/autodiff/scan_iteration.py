@@ -1,4 +1,6 @@
-"""Compiled iterations of scan loops: found by their traces, with the loops forward and backward for each number of iterations.
+"""Compiled iterations of scan loops: found by their traces, with the loops forward and backward for each number of iterations. Each value
+of an iteration has a number, in the order of the iteration's program (`NodeProgram`). The location of a value tells where the memory of
+each iteration's value is (`ValueLocation`).
 
 All of a loop but its memory follows from the iteration, the layouts of the sequences and the number of iterations, and is kept for the next
 loop.
@@ -82,8 +84,10 @@ def find_loop(
 
 
 def _describe_read(x: Node | Scalar) -> object:
-    """Return what a compiled iteration depends on of `x`, which the iteration reads besides placeholders: the value of a number or of a
-    pending constant (`TracedNodes`), or whether a node is on the tape.
+    """Return the part of a cache key for `x`, a number or node that an iteration reads besides the placeholders.
+
+    The part is the value of a number or of a pending constant (`TracedNodes`). For another node, the part tells whether the node is on the
+    tape.
     """
     if type(x) is not Node:
         return repr(x.value), x.dtype  # type: ignore[union-attr]
@@ -273,7 +277,9 @@ class CompiledIteration:
 
 
 def _make_placeholder(shape: tuple[int, ...], dtype: DType) -> NodeView:
-    """Return a view that stands for a value of one iteration while the planner makes the plan. The node has no memory."""
+    """Return a view of `shape` and `dtype` that stands for a value of one iteration while the planner makes the plan. The node has no
+    memory.
+    """
     return NodeView(make_data_node(EMPTY_BUFFER, shape, dtype))
 
 
@@ -291,7 +297,7 @@ class ForwardLoop:
     """A loop of `iteration_count` iterations of `iteration` over sequences with the locations `x_locations`, without their memory.
 
     `graph` runs the loop; its buffers are the rings of the carried values, then those of the sequences, captured values, panels and stacks.
-    `rings` has the form of each ring, and `locations` the location of each value kept in memory.
+    `rings` has a `RingBuffer` for each carried value, and `locations` the location of each value kept in memory.
     """
 
     def __init__(self, iteration: CompiledIteration, x_locations: Sequence[ValueLocation], iteration_count: int) -> None:
@@ -320,9 +326,9 @@ class BackwardLoop:
 
     `locations` are those of the loop (`ForwardLoop`), and `y_locations` those of the cotangents of the output sequences, None for 0.
     `graph` runs the pass, if there is something to compute. Its buffers are those of the inputs, which are the values at `read_locations`,
-    rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels; then come the stacks. `rings` and
-    `sum_rings` have the forms of the rings, `sum_rings` by the number of the captured value. `stacked` lists number, shape and dtype of the
-    stacked values.
+    rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels; then come the stacks. `rings` has a
+    `RingBuffer` for each carried cotangent, and `sum_rings` one for each sum, by the number of the captured value. `stacked` lists number,
+    shape and dtype of the stacked values.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Matrices that are equal in every iteration of a loop, repacked once in the order in which products read them. Otherwise each iteration
-would pack them again, or read columns with large strides.
-
-The columns of a product are split into panels. In a panel, the rows of the matrix, a row for each summed index, follow one another.
+would pack them again, or read columns with large strides. The columns of a product are split into panels. In a panel, the rows of the
+matrix, a row for each summed index, follow one another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Axes of a view: affine (a stride) or gathered (a table of offsets)."""
+"""The axes of a view: affine (a stride), or gathered (a table of offsets). All numbers are counts of elements of the storage."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def axis_from_offsets(values: IntArray) -> tuple[int, Axis]:
 
 
 def _is_evenly_spaced(values: IntArray, step: int) -> bool:
-    """Return whether each of `values` is the previous value plus `step`."""
+    """Return whether each of `values`, a 1-d array, is the previous value plus `step`. A single value, or none, gives True."""
     return bool((values[1:] - values[:-1] == step).all())
 
 

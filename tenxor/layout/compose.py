@@ -1,4 +1,6 @@
-"""Composition of layouts: a view of the flat indices of another view, expressed as a single view where possible."""
+"""Composition of layouts: a view of the flat indices of another view, expressed as a single view where possible. The outer view gives flat
+indices of the base. A flat index has one digit per axis of the base, its coordinates, slowest first.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,10 @@ def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
 
 
 def _digit_changes(axis: Axis, flat_index: int, origin: list[int], sizes: list[int]) -> list[DigitChange]:
-    """Return the change of each digit along one outer axis that starts at `flat_index`, whose digits are `origin`.
+    """Return the change of each digit along one outer axis that starts at `flat_index`, whose digits are `origin`: one item per digit.
 
-    `sizes` are the sizes of the digits, slowest first, in the order of `origin` and of the result.
+    An item is an int, the change from one index to the next, or an array with the change at each index. `sizes` are the sizes of the
+    digits, slowest first, in the order of `origin` and of the result.
     """
     if axis.table is None:
         if axis.size == 1 or axis.stride == 0:
@@ -114,6 +117,7 @@ def _compose_axis(axis: Axis, changes: list[DigitChange], digits: list[Axis], or
 
 
 def _is_nonzero(change: DigitChange) -> bool:
+    """Return whether `change`, the change of a digit along an axis, may move the digit: True for an array, and for an int other than 0."""
     return isinstance(change, np.ndarray) or change != 0
 
 

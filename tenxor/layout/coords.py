@@ -32,7 +32,7 @@ def contiguous_strides(shape: Shape) -> Shape:
 
 
 def find_constant_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """Return the constant distance between neighbours in row-major order, in the unit of `strides`; None if the distance varies.
+    """Return the constant distance between neighbours in row-major order of `shape`, in the unit of `strides`; None if the distance varies.
 
     The distance is 0 for a single element. Axes of size 1 are ignored.
     """
@@ -137,7 +137,7 @@ def as_int_tuple(numbers: Iterable[int]) -> tuple[int, ...]:
 
 
 def _as_int_or_size(number: int) -> int:
-    """Return an integer as an int, and a symbolic size unchanged. Raises TypeError for anything else."""
+    """Return the integer `number` as an int, or a symbolic size unchanged. Raises TypeError for anything else."""
     return number if is_symbolic(number) else as_int(number)
 
 
@@ -151,7 +151,9 @@ def is_symbolic(number: object) -> bool:
 
 
 def as_float(count: float) -> Any:
-    """Return an element count as a float to compute with; a symbolic size unchanged."""
+    """Return an element count as a float, to compute with its magnitude. A symbolic size is returned unchanged, so that it records what is
+    asked.
+    """
     return float(count) if isinstance(count, (int, float)) else count
 
 
@@ -178,7 +180,7 @@ def format_wrong_count(count: int, shape: Shape) -> str:
 
 
 def format_axis_count(ndim: int) -> str:
-    """Return `no axes`, `1 axis`, `3 axes`."""
+    """Return the number of axes `ndim` in words, for messages: `no axes`, `1 axis`, `3 axes`."""
     return "1 axis" if ndim == 1 else f"{ndim or 'no'} axes"
 
 

@@ -124,7 +124,7 @@ def _count_axes_after(key: Sequence[Any], axes_before: int, ndim: int) -> int:
 
 
 def too_many_indices(count: int, shape: Shape) -> IndexOutOfRange:
-    """Return the error for `count` indices of a tensor with fewer axes."""
+    """Return the error for `count` indices of a tensor of `shape`, which has fewer axes. The caller raises it."""
     return IndexOutOfRange(f"too many indices: {count} for a tensor of {format_axis_count(len(shape))}, shape {shape}")
 
 

@@ -121,7 +121,7 @@ class Layout(View):
     # Moves: each returns a view of the same storage.
 
     def index(self, key: Sequence[Any]) -> Layout:
-        """Return the view indexed with ints (which drop their axis), slices, None (a new axis) and one Ellipsis.
+        """Return the view indexed by `key`: ints (which drop their axis), slices, None (a new axis) and at most one Ellipsis.
 
         Raises IndexOutOfRange for an int out of range or too many items, ArgumentError for a slice with step 0, BadIndex for anything else.
 
@@ -404,7 +404,7 @@ class Layout(View):
         return queries.is_injective(self)
 
     def disjoint(self, other: Layout) -> bool:
-        """Return whether this view and another of the same storage share no element."""
+        """Return whether this view and `other`, a view of the same storage, share no element."""
         return queries.are_disjoint(self, other)
 
     def covers(self, count: int) -> bool:
@@ -412,7 +412,7 @@ class Layout(View):
         return queries.covers(self, count)
 
     def same_as(self, other: Layout) -> bool:
-        """Return whether both layouts are the same map: one shape, and the same storage offset at every position."""
+        """Return whether this layout and `other` are the same map: one shape, and the same storage offset at every position."""
         return queries.is_same_map(self, other)
 
     def __eq__(self, other: object) -> bool:
@@ -456,7 +456,7 @@ def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:
 
 
 def _assemble(shape: Shape, strides: Shape, offset: int, tables: Tables | None, base: Layout | None) -> Layout:
-    """Return the layout of these parts over `base` (None: the storage), simplified if it heads a chain.
+    """Return the layout with this `shape`, `strides` and `offset` over `base` (None: the storage), simplified if it heads a chain.
 
     `tables` has None for an affine axis. Tables are dropped if no axis has one, or an axis has size 0.
     """

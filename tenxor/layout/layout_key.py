@@ -42,7 +42,9 @@ _POINT_KEY = ((), (), None)
 
 
 class _LayoutKeyCache(BoundedCache[LayoutKey]):
-    """The cache of interned layout keys, keyed by shape, strides and tables, or by the layout for a chain."""
+    """The cache of interned layout keys. A key of the cache is the triple of shape, strides and tables, or for a view chain the layout
+    itself.
+    """
 
     __slots__ = ()
 

@@ -1,4 +1,6 @@
-"""Exact predicates on layouts: range of offsets, injectivity, equality, disjointness, coverage."""
+"""Exact predicates on layouts: range of offsets, injectivity, equality, disjointness, coverage. A level is one view of a view chain, by
+itself. Its offsets are flat indices of the next level, its base, or for the last level positions in the storage.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def _drop_permutations(layout: View) -> View:
 
 
 def has_row_major_strides(layout: View) -> bool:
-    """Return whether one view of a chain, by itself, walks in row-major order in steps of 1, from any offset. Its base is not looked at."""
+    """Return whether `layout`, one view of a chain by itself, walks in row-major order in steps of 1, from any offset. Its base is not
+    looked at.
+    """
     if layout.size == 0 or layout.strides == contiguous_strides(layout.shape):
         return layout.tables is None
     step = 1
@@ -94,7 +98,7 @@ def is_injective(layout: View) -> bool:
 
 
 def _has_distinct_indices(layout: View) -> bool:
-    """Return whether this level of a chain, by itself, gives every position its own flat index."""
+    """Return whether the first level of `layout`, by itself, gives every position its own flat index."""
     if layout.size <= 1:
         return True
     axes = layout.axes()
@@ -119,7 +123,7 @@ def _iterate_offsets(layout: View) -> Iterator[IntArray]:
 
 
 def _has_distinct_offsets(layout: View) -> bool:
-    """Return whether a view chain reaches no offset twice."""
+    """Return whether the view chain `layout` reaches no storage offset twice."""
     reach = compute_offset_range(layout)
     if reach is None or reach[1] - reach[0] < layout.size - 1:
         return reach is None
@@ -129,6 +133,7 @@ def _has_distinct_offsets(layout: View) -> bool:
 
 
 def _are_distinct(values: IntArray) -> bool:
+    """Return whether no number occurs twice in `values`, an array of any shape."""
     return len(np.unique(values)) == values.size
 
 
@@ -169,7 +174,9 @@ def _has_distinct_sums(terms: list[BoundedTerm]) -> bool:
 
 
 def are_disjoint(left: View, right: View) -> bool:
-    """Return whether two layouts of the same storage share no offset. The answer is exact; a layout without elements shares none."""
+    """Return whether `left` and `right`, layouts of the same storage, share no offset. The answer is exact; a layout without elements
+    shares none.
+    """
     left_range, right_range = compute_offset_range(left), compute_offset_range(right)
     if left_range is None or right_range is None or left_range[1] < right_range[0] or right_range[1] < left_range[0]:
         return True
@@ -219,7 +226,7 @@ def covers(layout: View, count: int) -> bool:
 
 
 def is_same_map(left: View, right: View) -> bool:
-    """Return whether two layouts have one shape and reach the same storage offset at every position."""
+    """Return whether the layouts `left` and `right` have one shape and reach the same storage offset at every position."""
     if left is right:
         return True
     if left.shape != right.shape:
@@ -237,12 +244,14 @@ def is_same_map(left: View, right: View) -> bool:
 
 
 def _is_same_level(left: View, right: View) -> bool:
-    """Return whether two views have equal offsets, strides and tables, whatever their bases are. Their shapes must be equal."""
+    """Return whether the views `left` and `right` have equal offsets, strides and tables, whatever their bases are. Their shapes must be
+    equal.
+    """
     return left.offset == right.offset and left.strides == right.strides and left.tables == right.tables
 
 
 def fingerprint(layout: View) -> tuple[int, ...]:
-    """Return first and last offset, and the first step along each axis of size 2 or more; an empty tuple without elements.
+    """Return first and last offset of `layout`, and the first step along each axis of size 2 or more; an empty tuple without elements.
 
     Equal maps have equal fingerprints, whatever their representation, so layouts are hashed by it. Different maps may share a fingerprint.
     """

@@ -1,4 +1,6 @@
-"""The arithmetic of single view operations on sizes and strides; `Layout` has a method for each."""
+"""The arithmetic of single view operations on sizes and strides; `Layout` has a method for each. The arguments `shape` and `strides` (in
+elements) are those of an affine view, and `axis` counts from the end if negative.
+"""
 
 from collections.abc import Iterable
 
@@ -9,7 +11,8 @@ from .coords import Shape, as_axis_tuple, as_int_tuple, checked_axes, checked_ax
 def compute_axis_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
     """Return the permutation that puts the axes `source` at the positions `destination` and leaves the remaining axes in their order.
 
-    Raises AxisError if an axis or a position does not exist or is named twice, or if the two differ in number.
+    Item k of the result is the old axis at position k; `ndim` is the number of axes. Raises AxisError if an axis or a position does not
+    exist or is named twice, or if the two differ in number.
     """
     sources = checked_axes(source, ndim, "moveaxis")
     destinations = checked_axes(destination, ndim, "moveaxis")
@@ -71,7 +74,9 @@ def expand(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, 
 
 
 def _does_not_expand(shape: Shape, sizes: list[int], axis: int, reason: str) -> ShapeError:
-    """Return the error for axis `axis` of `sizes`, which cannot have its size; `reason` is a phrase."""
+    """Return the error for axis `axis` of the target `sizes`, to which a view of `shape` cannot expand; `reason` is a phrase such as "has
+    size 3".
+    """
     return ShapeError(
         f"expand: shape {shape} does not expand to {tuple(sizes)}: axis {axis - len(sizes)} {reason} "
         f"and cannot become {sizes[axis]}; only axes of size 1 and new leading axes repeat"

@@ -1,4 +1,6 @@
-"""The strides of accesses along loops, and the orders of loops that follow from these strides alone."""
+"""The strides of accesses along loops, and the orders of loops that follow from these strides alone. An access is a read or write of an
+operand inside nested loops. Loops are given by their axis numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ Step = int | Table
 
 
 class AccessStrides(NamedTuple):
-    """The strides of an access along loops: `steps` per axis, in elements. Axes along which the access does not move are left out.
+    """The strides of an access along loops: `steps` maps the number of a loop axis to the distance in elements between two iterations.
 
-    A step is an integer, or a table with the offset of each index. `base` is the rest of a view chain, or None for a single view.
+    A step is an integer, or a table with the offset of each index. Axes of extent 1, and axes along which the access does not move, are
+    left out. `offset` is the element of the first iteration, in elements. `base` is the rest of a view chain, or None for a single view.
+    With a `base`, steps and `offset` count flat indices of `base`.
     """
 
     steps: dict[int, Step]
@@ -39,12 +43,17 @@ class AccessStrides(NamedTuple):
         return AccessStrides(steps, layout.offset, layout.base)
 
     def has_near_step(self, axis: int) -> bool:
-        """Return whether the step along `axis` is small (`NEAR_STEPS`), forwards or backwards."""
+        """Return whether the step along `axis`, an axis number, is 1 or another small step (`NEAR_STEPS`), forwards or backwards.
+
+        A missing axis, and an axis with a table, give False.
+        """
         step = self.steps.get(axis, 0)
         return not isinstance(step, Table) and (abs(step) == 1 or abs(step) in NEAR_STEPS)
 
     def has_unit_step(self, axis: int) -> bool:
-        """Return whether neighbours along `axis` are neighbours in memory, in increasing order."""
+        """Return whether the step along `axis`, an axis number, is exactly 1: neighbouring iterations reach neighbouring elements in
+        increasing order.
+        """
         return self.steps.get(axis) == 1
 
 
@@ -93,9 +102,11 @@ def _can_merge(outer: int, inner: int, walks: Sequence[AccessStrides], extents: 
 
 
 def sort_by_stride(axes: Loops, walks: Sequence[AccessStrides]) -> Loops:
-    """Return the axes by decreasing stride, summed over the accesses `walks`, so that the innermost loop moves the least in memory.
+    """Return `axes` by decreasing stride, so that the innermost loop moves the least in memory. The stride of an axis is summed over
+    `walks`.
 
-    Steps given by tables count as 0. Axes of equal sums keep their order.
+    `walks` are the strides of the accesses to consider. The sum has absolute values; steps given by tables count as 0. Axes of equal sums
+    keep their order.
     """
 
     def sum_strides(axis: int) -> int:

@@ -66,7 +66,8 @@ class _DraftBuilder:
 
     Separate kernels compute the nodes in `kernels`, so this kernel reads their results from memory. In the methods, `loops` are the draft
     axes of the loops around a value, outermost first. `index_map` is a layout over the extents of `loops`, and selects the element needed
-    in each iteration.
+    in each iteration. A value is the expression (`Expr`) of an element. A task is a generator: the task yields further tasks, and returns a
+    value at the end. `run_task` runs a task.
     """
 
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
@@ -208,9 +209,9 @@ class _DraftBuilder:
         return (yield self.read_source(node.sources[0], add_inner_axes(index_map, sizes).over(layout), (*loops, *axes)))
 
     def build_scatter(self, root: Node) -> DraftAccess:
-        """Put the value and the indices of the scatter `root` into the draft, and return the access of its write.
+        """Put the value and the indices of the scatter `root` into the draft, and return the access of its write, for the draft's `output`.
 
-        Each index has its own axis, even an index given twice.
+        The draft gets the `space`, the `value` and the `indices` of the scatter. Each index has its own axis, even an index given twice.
         """
         d, target, value_layout = self.d, root.target, root.layouts[1]
         assert target is not None and value_layout is not None
@@ -271,10 +272,12 @@ class _DraftBuilder:
         return self.accumulate(node, op, x, outer_loops, axes, order)
 
     def accumulate(self, node: Node, op: Reduction, x: Expr, outer_loops: Loops, axes: Loops, order: ReductionOrder | None) -> Expr:
-        """Return the value of the reduction or scan `node`, which takes element `x` in loops over `axes` inside `outer_loops`.
+        """Return the expression of the result of the reduction or scan `node`, which takes element `x` in loops over `axes` inside
+        `outer_loops`.
 
-        `op` is the operation of `node`, with complex states split into pairs of real states. Equal reductions share an accumulator.
-        `order` is the order of the reduction, or None for a scan.
+        `op` is the operation of `node`, with complex states split into pairs of real states. `x` is the expression of an element. `order`
+        is the order of the reduction, or None for a scan. An accumulator is added to the draft, or shared with an equal reduction built
+        before.
         """
         d = self.d
         d.op_names.append(op.name)
@@ -302,9 +305,10 @@ class _DraftBuilder:
         d.reductions.append(ReductionLoop(outer_loops, axes, accumulator, tuple(values)))
 
     def add_position(self, outer_loops: Loops, axes: Loops) -> Expr:
-        """Return the row-major number of the present element in loops over `axes`, the position found by argmax.
+        """Return an expression for the row-major number of the present element in loops over `axes`, for reductions such as argmax.
 
-        The loops over `axes` run inside `outer_loops`, and the number starts at 0 in each of their iterations.
+        The loops over `axes` run inside `outer_loops`, and the number starts at 0 in each of their iterations. The draft gets an access
+        without a node, with the number as the value.
         """
         inner = Layout.contiguous(tuple(self.d.extents[a] for a in axes))
         outer = tuple(self.d.extents[a] for a in outer_loops)

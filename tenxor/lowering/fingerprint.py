@@ -7,7 +7,7 @@ from .ir import Accumulator, Kernel
 
 
 def fingerprint(kernel: Kernel) -> str:
-    """Return a text that is equal for two kernels exactly if the kernels are equal, in any process.
+    """Return a text of `kernel` that is equal for two kernels exactly if the kernels are equal, in any process: a key for caches on disk.
 
     Operations enter by their structure (a digest), and reductions by their formulas.
     """

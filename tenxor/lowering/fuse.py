@@ -1,10 +1,11 @@
-"""The choice between kernels and inlining for pending nodes.
+"""The choice between kernels and inlining for pending nodes. A kernel stores the values of one node, the root of the kernel. An inlined
+node is computed inside the kernels that read it, and never stored. A contraction is a generalized matrix product.
 
-A node is inlined, and never stored, where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce
-disjoint parts; and the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
-(`match_contraction.py`), unless the rest of the kernel is elementwise work on the results, including a write into a part of a tensor.
-Long work, and work with many reductions, is split into kernels of limited length, because compile time grows faster than length. The
-choice never changes a value.
+A node is inlined where this repeats no costly work. Either a single kernel reads the node, or several kernels reduce disjoint parts; and
+the index maps in the kernels' loops must be single views. Every other node becomes a kernel. So does a contraction
+(`match_contraction.py`), unless the rest of the kernel is elementwise work on the results, including a write into a part of a tensor. Long
+work, and work with many reductions, is split into kernels of limited length, because compile time grows faster than length. The choice
+never changes a value.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ single_pass_module = LazyFunctions("tenxor.lowering.fuse_single_pass")  # import
 
 
 class _Read(NamedTuple):
-    """A use of a node: the root of the kernel that needs the node, and the index map from the loops of the kernel.
+    """A use of a node in a kernel: the root of the kernel, and the index map from the loops of the kernel to elements of the node.
 
     The last `indexed_axis_count` axes of the index map have no loops: the index along them is the value of another node.
     """
@@ -84,7 +85,8 @@ def collect_pending(roots: Sequence[Node]) -> list[Node]:
 def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `order` to compute as kernels, in a valid order of execution. The kernels inline the remaining nodes.
 
-    `order` holds pending nodes, sources first (`collect_pending`). The nodes `roots` are always kernels.
+    `order` holds pending nodes, sources first (`collect_pending`). The nodes `roots` are always kernels. `target` has the limits of the
+    machine.
     """
     graph, row_nodes = GraphFacts(order, target.fusing), _map_row_sums(order, roots, target)
     stored = graph.required_nodes.union(roots)
@@ -102,7 +104,7 @@ def _map_row_sums(order: Sequence[Node], roots: Sequence[Node], target: Target) 
     """Map each sum over rows to the pending nodes needed for this sum alone.
 
     The sum's kernel can compute these nodes row by row, and read the matrix once. `order` holds the pending nodes, sources first. `roots`
-    are the nodes whose values are asked for. The map is empty with fewer than two reductions.
+    are the nodes whose values are asked for, and `target` has the limits of the machine. The map is empty with fewer than two reductions.
     """
     if sum([isinstance(node.op, Reduction) for node in order]) < 2:
         return {}
@@ -426,7 +428,10 @@ def _count_computations(read: _Read) -> int:
 
 
 def _count_elements(index_map: Layout) -> int:
-    """Return an upper bound for the number of distinct elements in `index_map`: the product of the extents, without broadcast axes."""
+    """Return an upper bound for the number of distinct elements in `index_map`: the product of the extents, without broadcast axes.
+
+    A broadcast axis has stride 0 and no table.
+    """
     tables = index_map.tables or (None,) * len(index_map.shape)
     axes = zip(index_map.shape, index_map.strides, tables, strict=True)
     return prod(n for n, stride, table in axes if stride or table is not None)
@@ -449,9 +454,10 @@ def _is_reduced_in_parts(node: Node, reads: list[_Read], graph: GraphFacts) -> b
 
 
 def _is_complete(node: Node, read: _Read) -> bool:
-    """Return whether `read` computes every element of `node`, before anything is overwritten.
+    """Return whether `read` computes every element of `node`, and does so before anything is overwritten.
 
-    Only then an index out of range, or a negative exponent, is always found, and in time.
+    `node` may fail: a gather, or a power with checked exponents. Only a complete read always finds an index out of range or a negative
+    exponent, and in time.
     """
     return read.index_map.tables is None and not is_store(read.kernel.op) and read.index_map.covers(node.size)
 

@@ -1,8 +1,9 @@
-"""Single-pass fusion of two reductions over one matrix, as in `x.T @ (x @ v)`: the matrix is read once for both.
+"""Single-pass fusion of two reductions over one matrix, as in `x.T @ (x @ v)`: the matrix is read once for both. The outer reduction is a
+sum over rows. An inner reduction along each row, for example a product with a vector, runs just before the sum takes this row, while a
+cache holds the row.
 
-The outer reduction is a sum over rows. An inner reduction along each row, for example a product with a vector, runs just before the sum
-takes this row, while a cache holds the row. So does further work on the inner result alone. Each reduction adds in the same order as in a
-separate kernel, so the bits are those of two kernels.
+So does further work on the inner result alone. Each reduction adds in the same order as in a separate kernel, so the bits are those of two
+kernels.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class _RowSumReads(NamedTuple):
 def map_row_nodes(order: Sequence[Node], roots: Collection[Node], target: Target) -> dict[Node, Set[Node]]:
     """Map each sum over rows to the nodes that its kernel can compute row by row, because no other node needs them.
 
-    `order` holds the pending nodes, sources first, and `roots` are the nodes whose values are asked for. Sums without such nodes are not in
-    the map.
+    `order` holds the pending nodes, sources first, and `roots` are the nodes whose values are asked for. `target` has the limits on sizes
+    and the number of threads. Sums without such nodes are not in the map.
     """
     sums = [node for node in order if isinstance(node.op, Reduction) and _is_large(node, target)]
     if len(sums) < 2:
@@ -89,11 +90,12 @@ def _count_bytes(reduction: Node) -> int:
 
 
 def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
-    """Return the nodes needed for the sum `total` over rows alone, and computed from single rows: a reduction along a row, and what
-    follows.
+    """Return the pending nodes that the kernel of `total`, a sum over rows, can compute itself, row by row: a reduction along a row, and
+    later work on it.
 
-    `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for. The set is empty without such nodes, if
-    the matrix is too small or its rows too long (`target.single_pass.is_worthwhile`), and if several threads can share the columns.
+    Only `total` needs the returned nodes. `readers` counts the readers of each node, and `roots` are the nodes whose values are asked for.
+    The set is empty without such nodes, and for a matrix too small or with rows too long (`target.single_pass.is_worthwhile`). The set is
+    also empty if several threads can share the columns.
     """
     empty: Set[Node] = set()
     result_axes, row_axes = (

@@ -24,8 +24,9 @@ class GraphFacts:
     """Facts about the pending nodes `order`, sources first, for the limits `fusing` of the machine.
 
     The nodes in `required_nodes` are always kernels, like the requested nodes. `weights`, `costs`, `constants` and `nonexpanding` are the
-    results of the functions below. `lengths` has the cost of each elementwise node, in additions, with composite operations expanded.
-    `is_long` tells whether a kernel of all elementwise nodes would exceed the maximal length; `nonexpanding` is empty otherwise.
+    results of `compute_weights`, `estimate_costs`, `find_constants` and `find_nonexpanding` (with sizes in elements). `lengths` has the
+    cost of each elementwise node, in additions, with composite operations expanded. `is_long` tells whether a kernel of all elementwise
+    nodes would exceed the maximal length; `nonexpanding` is empty otherwise.
     """
 
     def __init__(self, order: Sequence[Node], fusing: Fusing) -> None:
@@ -93,7 +94,7 @@ def _find_shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
 
     The reduction has fewer than `min_shared_results` results, and its source as many elements or more. Another reduction below the source
     reads at least `min_shared_elements` elements, and `read_store_ratio` for each element of the source. Once stored, the source has a
-    separate loop, and the store is cheap. `order` holds pending nodes, sources first.
+    separate loop, and the store is cheap. The limits are attributes of `fusing`. `order` holds pending nodes, sources first.
     """
     shareable: set[Node] = set()
     reads: dict[Node, int] = {}  # the number of elements read by the largest reduction below

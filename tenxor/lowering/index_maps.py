@@ -1,8 +1,9 @@
-"""The reads of a node, seen from the loops of the kernel that computes the node.
+"""The reads of a node, seen from the loops of the kernel that computes the node. An *index map* is a layout over the extents of the loops
+around a read, outermost first. The values of an index map are flat indices: the element of a node, in row-major order, needed in each
+iteration.
 
-A *context* is the loops around an expression, outermost first. An *index map* is a layout over the extents of a context. The values of an
-index map are flat indices: the element of a node, in row-major order, needed in each iteration. So reading through a view is composition of
-layouts: the index map of a source is `index_map.over(layout)`.
+So reading through a view is composition of layouts: the index map of a source is `index_map.over(layout)`. A *context* is the loops around
+an expression.
 """
 
 from __future__ import annotations
@@ -111,8 +112,9 @@ def count_needed_loops(index_map: Layout) -> int:
 
 
 def count_hoisted_runs(index_map: Layout) -> int:
-    """Return how often a value is computed that is read at `index_map`, a layout over nested loops, if it moves out of the loops it does
-    not need.
+    """Return how often a value is computed if it is read at `index_map`, and moves out of the loops it does not need.
+
+    `index_map` is a layout over nested loops. The result is the product of the extents of the remaining loops (`count_needed_loops`).
     """
     return prod(index_map.shape[: count_needed_loops(index_map)])
 
@@ -130,11 +132,10 @@ def hoist_index_map(index_map: Layout) -> Layout:
 
 
 def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
-    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`: by less than the size of the last axis, but
-    not by 0.
+    """Return the first axis of `index_map` that moves along the last axis of a node of `shape`, as an axis number, or None.
 
-    Axes of size 1 are ignored, in `shape` too. Return None without an axis of this kind, for example if the node is broadcast along every
-    loop.
+    An axis moves along the last axis of the node if the step is not 0, but smaller than the size of this last axis. Axes of size 1 are
+    ignored, in `shape` too. The result is None, for example, if the node is broadcast along every loop.
     """
     size = next((n for n in reversed(shape) if n != 1), 1)
     for axis, (n, stride) in enumerate(zip(index_map.shape, index_map.strides, strict=True)):
@@ -144,9 +145,11 @@ def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
 
 
 def get_inner_shape(node: Node) -> tuple[int, ...]:
-    """Return the sizes of the last axes in the layout of the first source, without as many leading axes as `node` has.
+    """Return the sizes of the reduced axes of a reduction or scan `node`, or of the indexed axes of a gather; an empty tuple for an
+    elementwise node.
 
-    A reduction or scan runs over these axes, and a gather indexes them. Elementwise nodes give an empty tuple.
+    The reduced or indexed axes are the last axes in the layout of the first source. The first axes of this layout, as many as `node` has,
+    are the axes of the results.
     """
     source = node.layouts[0]
     assert source is not None
@@ -191,10 +194,10 @@ def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]
 
 
 def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
-    """Compute the index maps of the sources of `node`, read at `index_map`, as if each source began at offset 0.
+    """Return the index maps of the sources of `node`, read at `index_map`, as if each source began at offset 0: an entry for each source.
 
-    The maps are cached unless the recipe is uncacheable. An entry is None for a scalar, and for an uncached index map: a map with tables or
-    of a view chain.
+    The maps are cached unless the recipe is uncacheable. An entry is None for a scalar, and for an index map with tables or of a view
+    chain.
     """
     maps = list[Layout | None]()
     for k, layout_key in enumerate(node.recipe.layout_keys):
@@ -206,10 +209,10 @@ def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
 
 
 def _get_first_map(node: Node, index_map: Layout) -> Layout:
-    """Return the index map of the loops around the read of the first source, for a node read at `index_map`, before the source's layout.
+    """Return the index map of the loops around the read of the first source by `node`, before the layout of this source is applied.
 
-    For a reduction, these are the loops needed by `index_map`, and the reduced axes inside. For a gather, the indexed axes come inside. For
-    an elementwise node, `index_map` itself is returned.
+    `node` itself is read at `index_map`. For a reduction, the loops are those needed by `index_map`, and the reduced axes inside. For a
+    gather, the indexed axes come inside. For an elementwise node, the result is `index_map` itself.
     """
     if isinstance(node.op, Reduction):
         return add_inner_axes(hoist_index_map(index_map), get_inner_shape(node))

@@ -1,4 +1,6 @@
-"""The data structures of a draft, a kernel under construction: loops, expressions and accesses. Layouts still hold concrete numbers."""
+"""The data structures of a draft, a kernel under construction: loops, expressions and accesses. A draft holds layouts with concrete
+numbers. An access is a read or write of a node's elements, through an index map from the surrounding loops.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from .ir import Accumulator, Result
 
 
 class DraftIndex(Expr):
-    """The index along `axis` of the draft, given by a value instead of a loop; a negative value counts from the end."""
+    """The index along `axis` of the draft as an expression. The operand is the value that gives the index; a negative value counts from the
+    end.
+
+    No loop runs over such an axis (an indexed axis).
+    """
 
     __slots__ = ("_args", "axis")
 
@@ -31,9 +37,10 @@ class DraftIndex(Expr):
 
 
 class Access(Expr):
-    """A read, by access number `index` of the draft. The operands `indices` are the index values for the indexed axes of its index map.
+    """A read in an expression: the element that access number `index` of the draft or nest reads in the present iteration.
 
-    For complex elements, the access gives the real component (`component` 0) or the imaginary one (1). Otherwise `component` is None.
+    The operands `indices` are the index values for the indexed axes of the index map. For complex elements, the access gives the real
+    component (`component` 0) or the imaginary one (1). Otherwise `component` is None.
     """
 
     __slots__ = ("_args", "index", "component")
@@ -80,10 +87,12 @@ class ReductionLoop(NamedTuple):
 
 
 def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:
-    """Map each expression in the values of `reductions` to the union of `list_own(e)` over the expression itself and every dependence `e`.
+    """Map each expression in the values of `reductions` to the numbers of this expression and of every dependence: the union of
+    `list_own(e)`.
 
-    `list_own` returns numbers of the caller's choice, for example the axes of an access. An expression depends on its operands, and on the
-    values of the reductions whose results it reads. A reduction must come after the reductions whose results it reads.
+    `list_own(e)` returns the numbers of a single expression `e`, by the caller's choice: for example the axes of an access. An expression
+    depends on the operands, and a `Result` on the values of the reduction. A reduction must come after the reductions whose results it
+    reads.
     """
     dependences: dict[Expr, frozenset[int]] = {}
     result_dependences: dict[int, frozenset[int]] = {}  # by accumulator

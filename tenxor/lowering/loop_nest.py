@@ -1,8 +1,7 @@
-"""The loop nest of a kernel before scheduling. Each reduction stands in the outermost loop it depends on.
+"""The loop nest of a kernel before scheduling. Each reduction stands in the outermost loop it depends on. A `LoopNest` is a kernel for one
+set of shapes: where a `Kernel` has parameters, a nest has the numbers themselves, sizes, steps and offsets.
 
-A `LoopNest` is a kernel for one set of shapes. Where a `Kernel` has parameters, a nest has the numbers themselves: sizes, steps,
-offsets. So the passes in `cpu/` can inspect layouts and return transformed nests. Finally `parameterize.py` turns the numbers into
-arguments.
+So the passes in `cpu/` can inspect layouts and return transformed nests. Finally `parameterize.py` turns the numbers into arguments.
 """
 
 from __future__ import annotations
@@ -40,7 +39,9 @@ Body = tuple[Statement, ...]
 
 
 class OperandMemory(NamedTuple):
-    """The memory given to a pointer: the memory of a node (None: of the result), from element `offset` on."""
+    """The memory behind a pointer argument of a kernel: the memory of `node` (None: of the result), from element `offset` on, of type
+    `dtype`.
+    """
 
     node: Node | None
     dtype: DType
@@ -85,7 +86,7 @@ class LoopNest(_LoopNestFields):
         return self.locations[e.index].address
 
     def with_axes(self, axes: Iterable[LoopAxis]) -> LoopNest:
-        """Return the same loops with new axes.
+        """Return a copy of the nest with the new `axes`: as many as before, in the same order.
 
         Attributes already computed are copied, so the new axes may differ from the old only in `vector`.
         """
@@ -94,7 +95,7 @@ class LoopNest(_LoopNestFields):
         return nest
 
     def count_iterations(self, axes: Iterable[int]) -> int:
-        """Return the number of iterations of nested loops over these axes: the product of their extents."""
+        """Return the number of iterations of nested loops over `axes`, given by axis number: the product of their extents."""
         return prod([self.axes[a].extent for a in axes])
 
     def get_step(self, address: Address, axis: int) -> int | Table:
@@ -128,7 +129,8 @@ class LoopNest(_LoopNestFields):
         return self.stores[-1]
 
     def count_visits(self) -> tuple[int, int]:
-        """Return the number of elements written, and the number of elements taken by the reductions together.
+        """Return the number of elements written, and the number of elements taken by the reductions together. The work of a kernel is
+        estimated by them.
 
         Running reductions do not count, because they take the elements they write. In a single pass over rows (`is_single_pass`), only the
         larger of the two reductions counts.
@@ -241,15 +243,17 @@ def get_inner_body(body: Body, loops: int) -> Body:
 
 
 def convert_draft(d: KernelDraft) -> LoopNest:
-    """Return the loop nest of a draft, except the draft of a scatter (`build_scatter_nest`)."""
+    """Return the loop nest of the draft `d`, with ordered and merged loops (`order_loops`). The draft of a scatter needs
+    `build_scatter_nest`.
+    """
     return LoopNestBuilder(d, order_loops(d)).build_nest()
 
 
 class LoopNestBuilder:
-    """The translation of a draft `d` and the ordered loops into statements.
+    """The translation of a draft `d` with the ordered `loops` into the statements, operands and tables of a nest.
 
     `axis_of` maps the remaining axes of the draft to axes of the nest. The arguments `outer_loops`, `axes` and `loops` of the methods are
-    axes of the draft, outermost first.
+    axes of the draft, outermost first. The argument `walk` is the strides of an access, in draft axes.
     """
 
     def __init__(self, d: KernelDraft, loops: OrderedLoops) -> None:
@@ -273,7 +277,7 @@ class LoopNestBuilder:
         return self.assemble_nest((*self.build_reductions(()), *self.build_loops((), space, innermost)), d.space)
 
     def assemble_nest(self, body: Body, parallel: Loops, lanes: Loops = ()) -> LoopNest:
-        """Return the nest with the statements `body`.
+        """Return the nest with the statements `body`, and with the operands, tables and axes collected so far.
 
         Loops over the draft axes in `parallel` have independent iterations, and loops over `lanes` are vectorized.
         """
@@ -380,9 +384,10 @@ class LoopNestBuilder:
         return AccessLocation(len(self.operands) - 1, _drop_offset(self.build_address(walk, self.axis_of | index_axes)))
 
     def build_address(self, walk: AccessStrides, loop_of: dict[int, int]) -> Address:
-        """Return the address of an access with the strides `walk`.
+        """Return the address of an access with the strides `walk`, as a sum of a term for each axis; tables are added to the nest.
 
-        `loop_of` maps each axis of `walk` to a loop of the nest, to a negative number for an indexed axis, or to a digit of a chain.
+        `loop_of` maps each axis of `walk` to the axis number of the term: a loop of the nest, a negative number for an indexed axis, or the
+        position of a digit of a view chain.
         """
         terms = []
         for axis, loop in loop_of.items():
@@ -397,10 +402,11 @@ class LoopNestBuilder:
         return Address(tuple(terms), walk.offset, *self.build_chained_address(walk.base))
 
     def build_chained_address(self, base: Layout) -> tuple[tuple[int, ...], Address]:
-        """Return how a flat index is read in `base`, the next layout of a view chain: the sizes of the digits, and the address computed
-        from the digits.
+        """Return how a flat index is read in `base`, the next layout of a view chain: the sizes of the digits, and an address over the
+        digits.
 
-        The sizes are numbers, outermost first; the axes of the address are the positions of the digits.
+        The flat index has a digit for each axis of `base` after merging. The sizes are outermost first. The axes of the address are the
+        positions of the digits.
         """
         extents = list(base.shape)
         walk = AccessStrides.from_layout(base, range(len(extents)), extents)
@@ -421,5 +427,5 @@ def _drop_offset(a: Address) -> Address:
 
 
 def list_components(e: Expr) -> tuple[Expr, ...]:
-    """Return a real value as a tuple of one, or the two components of a complex value."""
+    """Return the real components of the value `e`: a tuple of the real and the imaginary part, or of `e` alone for a real value."""
     return e.args if isinstance(e, ComplexPair) else (e,)

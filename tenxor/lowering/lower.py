@@ -23,7 +23,8 @@ def lower(root: Node, kernels: Set[Node], target: Target, extra_outputs: Sequenc
     """Return the kernel that computes `root` and the nodes in `extra_outputs`, with the arguments for the layouts of exactly these nodes.
 
     `kernels` are nodes computed by separate kernels; this kernel reads their results from memory. `extra_outputs` are additional results of
-    this kernel (`multi_output.py`). The `target` decides how the loops run, but changes no value.
+    this kernel (`multi_output.py`). The `target` decides how the loops run, but changes no value. The binding has the unscheduled nest, and
+    an estimate `work` from the elements written and reduced.
     """
     nest = build_loop_nest(root, kernels, target, extra_outputs)
     kernel, binding = parameterize(nest if isinstance(root.op, Scatter) else schedule_loops(nest, target))
@@ -43,7 +44,10 @@ def build_split_draft(root: Node, kernels: Set[Node], extra_outputs: Sequence[No
 
 
 def build_loop_nest(root: Node, kernels: Set[Node], target: Target, extra_outputs: Sequence[Node] = ()) -> LoopNest:
-    """Return the unscheduled loop nest that computes `root` and `extra_outputs`, reading memory and the results of `kernels`."""
+    """Return the loop nest of `root` and `extra_outputs` before scheduling. The nest reads memory and the results of `kernels`.
+
+    The arguments are as in `lower`; only the loops of a scatter depend on `target`.
+    """
     d = build_split_draft(root, kernels, extra_outputs)
     if isinstance(root.op, Scatter):
         from .scatter_loops import build_scatter_nest

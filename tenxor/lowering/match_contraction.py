@@ -1,7 +1,8 @@
-"""The test whether a reduction is a contraction, a generalized matrix product.
+"""The test whether a reduction is a contraction, a generalized matrix product. In a contraction, a part of the operands depends on one
+independent axis (the row) and the rest on another (the column). A contraction has M rows and N columns of results, and adds K steps for
+each.
 
-In a contraction, a part of the operands depends on one independent axis (the row) and the rest on another (the column). The test sees only
-the strides of the operands along the loops. A contraction has M rows and N columns of results, and adds K steps for each.
+The test sees only the strides of the operands along the loops.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ReductionStrides(NamedTuple):
     reads: Sequence[Sequence[int]]
 
     def list_axes(self, read: Sequence[int]) -> Set[int]:
-        """Return the axes on which a read depends. `read` is an item of `reads`."""
+        """Return the axes along which a read moves, by the access itself or by an access for the indices. `read` is an item of `reads`."""
         return {axis for k in read for axis in self.operand_steps[k]}
 
 

@@ -18,11 +18,11 @@ from .index_maps import can_fail, get_root_index_map, source_index_maps
 
 
 class _KernelFacts(NamedTuple):
-    """Facts about a kernel: the place in the order, the sources (in memory or from other kernels), the loops, the reads and the length.
+    """Facts about a kernel: the position in the order of kernels, the sources (in memory or from another kernel), loops, reads and length.
 
     `loops` is the index map of the root, and `reads` holds each source read with its index map. The length is the cost of an element, in
-    additions. A kernel that is not purely elementwise, or without elements, stays alone. Then `loops` is None, and `reads` and `length` are
-    not filled.
+    additions. A kernel that is not purely elementwise, can fail, or has no elements stays alone. Then `loops` is None, and `reads` and
+    `length` are not filled.
     """
 
     position: int
@@ -37,7 +37,7 @@ def group_fusible_kernels(kernels: Sequence[Node], target: Target) -> dict[Node,
 
     `kernels` are given in an order in which they can run. The order stays valid if each group is moved back to its last kernel: no kernel
     in between reads a result of the group, or overwrites an operand. A kernel with a large result stays alone, to reuse memory of an
-    operand.
+    operand. `target` has the limits.
     """
     kernel_set = set(kernels)
     facts_of = {node: _collect_facts(node, position, kernel_set) for position, node in enumerate(kernels)}
@@ -82,10 +82,10 @@ def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _K
 
 
 def _collect_facts(root: Node, position: int, kernels: Set[Node]) -> _KernelFacts:
-    """Return the facts about the kernel with the root `root`. `position` is the place in the order, and `kernels` are the roots of all
-    kernels.
+    """Return the facts about the kernel with the root `root`. `position` is the kernel's position in the order, and `kernels` are the roots
+    of all kernels.
 
-    `loops` of the result is None for a kernel on its own: not purely elementwise, without elements, or with errors to report.
+    A kernel must stay alone if not purely elementwise, without elements, or with errors to report. Then `loops` of the result is None.
     """
     sources: set[Node] = set()
     computed: dict[Node, None] = {root: None}

@@ -1,7 +1,7 @@
-"""The choice and the order of a kernel's loops, independent of the machine.
+"""The choice and the order of a kernel's loops, independent of the machine. The argument `walks` holds the strides of accesses; in
+functions that also take a draft, it is the list of `list_access_strides`.
 
-Axes of size 1 are dropped. Adjacent axes are merged where every access can walk them as one, and the rest are ordered by memory. The
-argument `walks` holds the strides of accesses. In functions that also take a draft, it is the list of `list_access_strides`.
+Axes of size 1 are dropped. Adjacent axes are merged where every access can walk them as one, and the rest are ordered by memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from .kernel_draft import KernelDraft, ReductionLoop, list_accesses
 class OrderedLoops(NamedTuple):
     """The loops of a draft, and the strides of each access along the loops, with the strides of the result last.
 
-    `space` are the independent loops. `reduction_axes` maps the axes of a reduction in the draft to its axes after ordering and merging.
-    `sequential_accumulators` holds the accumulators whose reductions take elements sequentially: only loops around them may be vectorized.
+    `extents` has the number of indices by axis number, after merging. `space` are the independent loops. `reduction_axes` maps the axes of
+    a reduction in the draft to its axes after ordering and merging. `sequential_accumulators` holds the accumulators whose reductions take
+    elements sequentially: only loops around them may be vectorized.
     """
 
     extents: list[int]
@@ -41,7 +42,7 @@ def list_access_strides(d: KernelDraft) -> list[AccessStrides]:
 
 
 def order_loops(d: KernelDraft) -> OrderedLoops:
-    """Return the loops of a draft, ordered and merged, and the strides of the accesses along these loops.
+    """Return the loops of the draft `d`, ordered and merged, and the strides of the accesses along these loops. The draft is not changed.
 
     Independent loops are ordered by memory, unless a reduction or scan runs inside one of them. The loops of each reduction are in the
     reduction's own order (`KernelDraft.orders`).
@@ -78,16 +79,19 @@ def _list_groups(d: KernelDraft, f: ReductionLoop) -> list[Loops]:
 
 
 def _find_boundaries(d: KernelDraft, axes: Loops) -> set[int]:
-    """Return the depths in loops over `axes` at which a reduction of the draft runs: 0 outside of the loops, `len(axes)` inside the
-    innermost.
+    """Return the depths in loops over `axes` at which a reduction of the draft `d` runs, as a set of integers.
+
+    Depth 0 is outside of the loops, and depth `len(axes)` inside the innermost. Loops on two sides of a depth must not be merged.
     """
     return {sum(a in axes for a in f.outer_loops) for f in d.reductions}
 
 
 def move_longest_last(axes: Loops, extents: Sequence[int], min_extent: int) -> Loops:
-    """Return `axes` with the longest axis moved to the end, or unchanged if this does not pay.
+    """Return `axes` with the longest axis moved to the end, so that it becomes the innermost loop; or `axes` itself if the move does not
+    pay.
 
-    It pays if the last axis has fewer than `min_extent` indices, and the longest at least `2 * min_extent`. `extents` are by axis number.
+    The move pays if the last axis has fewer than `min_extent` indices, and the longest at least `2 * min_extent`. `extents` are by axis
+    number.
     """
     longest = max(axes, key=lambda a: extents[a], default=0)
     if not axes or extents[axes[-1]] >= min_extent or extents[longest] < 2 * min_extent:
@@ -96,7 +100,7 @@ def move_longest_last(axes: Loops, extents: Sequence[int], min_extent: int) -> L
 
 
 def _list_inner_reductions(d: KernelDraft, f: ReductionLoop) -> list[ReductionLoop]:
-    """Return the reductions of the draft that run inside some of the loops of the reduction `f`."""
+    """Return the reductions of the draft `d` that run inside some of the loops of the reduction `f`."""
     return [g for g in d.reductions if not set(f.axes).isdisjoint(g.outer_loops)]
 
 
@@ -133,7 +137,7 @@ def find_unfusable(d: KernelDraft) -> set[Node]:
 
 
 def _may_reorder(d: KernelDraft, f: ReductionLoop, walks: Sequence[AccessStrides]) -> bool:
-    """Return whether the reduction `f` might order its loops differently with operands in memory.
+    """Return whether the reduction `f` of the draft `d` might have another order of loops with operands in memory.
 
     This is so with several loops, or if an operand is read along several loops. `walks` holds the strides of each access of the draft.
     """
@@ -141,5 +145,5 @@ def _may_reorder(d: KernelDraft, f: ReductionLoop, walks: Sequence[AccessStrides
 
 
 def _list_added_nodes(d: KernelDraft, f: ReductionLoop) -> list[Node]:
-    """Return the operands of the reduction `f`: the sources of the nodes that `f` computes."""
+    """Return the operands of the reduction `f` of the draft `d`: the sources, without scalars, of the nodes that `f` computes."""
     return [source for node in d.reduction_nodes[f.accumulator] for source in node.sources if type(source) is Node]

@@ -103,9 +103,11 @@ def _are_equal(left: Node, right: Node) -> bool:
 
 
 class _ContractionReads:
-    """The reads of a kernel with one reduction, with their index maps.
+    """The reads of a possible contraction, a kernel with a single reduction, with their index maps. `collect` fills the draft `d` with the
+    reads.
 
-    The kernel computes `root`, and reads the results of the nodes `kernels` from memory.
+    The kernel computes `root`, and reads the results of the nodes `kernels` from memory. `loops` in the methods are draft axes, outermost
+    first.
     """
 
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
@@ -117,10 +119,10 @@ class _ContractionReads:
         self.reduction: tuple[Node, Layout] | None = None  # with the index map of the read
 
     def collect(self) -> bool:
-        """Follow recipes down to memory and fill the draft.
+        """Follow recipes from the root down to memory, and fill the draft. Return whether the kernel can be a contraction so far.
 
-        Return False, with the draft unfinished, if the kernel cannot be a contraction: with different or nested reductions, a reduction of
-        another form, or an operation such as a scan.
+        Return False, with the draft unfinished, with different or nested reductions, a reduction of another form, or an operation such as a
+        scan.
         """
         d, root = self.d, self.d.root
         start, index_map = root, make_identity_map(root)

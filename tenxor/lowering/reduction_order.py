@@ -55,7 +55,8 @@ def find_reduction_order(node: Node) -> ReductionOrder:
 def _derive_order(node: Node, index_maps: Sequence[Layout]) -> ReductionOrder:
     """Return the order in which the reduction `node` adds operands in memory.
 
-    `index_maps` are the index maps of the operands: layouts over the axes of the results, and then the reduced axes.
+    `index_maps` are the index maps of the operands: layouts over the axes of the results, and then the reduced axes. View chains split the
+    loops where the chains wrap around.
     """
     reduction, space_count = node.op, len(node.shape)
     assert isinstance(reduction, Reduction)
@@ -86,9 +87,10 @@ def _is_sequential(reduction: Reduction, space: Loops, axes: Loops, walks: Seque
     """Return whether a reduction inside the loops `space` takes elements in sequence, with a single state, so that lanes are left to these
     loops.
 
-    `axes` are the reduced axes of more than one index, in order, and `walks` the strides of the reads. A reduction without `combine` gives
-    True. A reduction to a single result gives False. Otherwise the answer is True for at most `MAX_SHORT_ITERATIONS` elements per result,
-    and where neighbouring results read neighbouring elements, but the elements of a result are far apart.
+    `axes` are the reduced axes of several indices, in order, `walks` the strides of the reads, and `extents` the extents by axis number. A
+    reduction without `combine` gives True. A reduction to a single result gives False. Otherwise the answer is True for at most
+    `MAX_SHORT_ITERATIONS` elements per result. The answer is also True where neighbouring results read neighbouring elements, but the
+    elements of a result are far apart.
     """
     if not axes or reduction.combine is None:
         return True

@@ -65,10 +65,11 @@ def _choose_block(extent: int, target: Target) -> int:
 
 
 def find_colliding_axes(target: Layout, loops: int) -> set[int]:
-    """Return the axes, among the first `loops` axes of the layout `target`, along which two positions may be the same element.
+    """Return the axes, among the first `loops` axes of the layout `target`, along which two positions may be the same element; a set of
+    numbers.
 
-    Positions that differ along an axis not returned are distinct elements. The axes of `target` after the first `loops` are indexed by
-    values, so every index along them is possible.
+    `target` is the index map of a scatter's write. Positions that differ along an axis not returned are distinct elements. The axes of
+    `target` after the first `loops` are indexed by values, so every index along them is possible.
     """
     axes = target.axes()
     meeting_axes = {k for k, axis in enumerate(axes[:loops]) if axis.size > 1 and _repeats(axis.stride, axis.table)}
@@ -92,7 +93,7 @@ def _first_occurrences(table: object) -> object:
 
 
 def _build_accumulate(nesting: LoopNestBuilder) -> Accumulate:
-    """Return the only write of a scatter, and add the operand of the result to `nesting`."""
+    """Return the statement that does the only write of a scatter. The operand of the result is added to the builder `nesting`."""
     d = nesting.d
     assert isinstance(d.root.op, Scatter)
     indices = tuple([d.indices[axis] for axis in nesting.output.loops if axis in d.indices])
@@ -100,10 +101,10 @@ def _build_accumulate(nesting: LoopNestBuilder) -> Accumulate:
 
 
 def build_update(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
-    """Return the components of an element after the element has taken a value, as expressions over `Arg`s.
+    """Return the value of an element after a write to it, as expressions over `Arg`s: one expression per component of `dtype`.
 
-    The arguments are the components of the old element, then the components of the value. With `reduction` None, the value replaces the
-    element.
+    The arguments are the components of the old element, then the components of the written value. With `reduction` None, the value replaces
+    the element; otherwise `reduction` combines both.
     """
     part_dtypes = (dtype.part,) * (2 if dtype.is_complex else 1)
     old_parts, new_parts = ([Arg(begin + k, p) for k, p in enumerate(part_dtypes)] for begin in (0, len(part_dtypes)))

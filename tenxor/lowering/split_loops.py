@@ -1,8 +1,8 @@
-"""Split loops where a view chain wraps around, so that a division at every element becomes a step of a loop.
+"""Split loops where a view chain wraps around, so that a division at every element becomes a step of a loop. A read through a view chain
+divides a flat index into digits, a digit for each axis of the next view.
 
-A read through a view chain finds its element by dividing a flat index into digits. If a loop is split where a digit wraps around, each of
-the new loops moves one digit only, and the chain becomes a single view. Reading `t.T.reshape(-1)` then runs over the rows and columns of
-`t.T`.
+If a loop is split where a digit wraps around, each of the new loops moves a single digit, and the chain becomes a single view. Reading
+`t.T.reshape(-1)` then runs over the rows and columns of `t.T`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Splits = dict[int, tuple[int, ...]]  # axis -> extents of its replacements
 
 
 def split_loops(d: KernelDraft) -> None:
-    """Split loops of a draft, in place, wherever this shortens a view chain without lengthening another."""
+    """Split loops of the draft `d`, in place, wherever this shortens a view chain without lengthening another."""
     assert d.output is not None
     for k in range(len(d.accesses) + 1):
         while get_access(d, k).index_map.base is not None:
@@ -29,10 +29,11 @@ def split_loops(d: KernelDraft) -> None:
 
 
 def split_reads(node: Node, index_maps: Sequence[Layout]) -> tuple[list[int], Loops, Loops, list[AccessStrides], bool]:
-    """Split the loops of the reduction `node` of operands in memory, read through `index_maps` over its results and reduced axes.
+    """Return the loops of the reduction `node` in a kernel alone, with operands in memory, split where view chains wrap around.
 
-    Return the extents, the loops over the results, the loops of the reduction, the strides of the operands, and whether the loops of the
-    reduction were split.
+    `index_maps` are the index maps of the operands, over the axes of the results and then the reduced axes. The first results are the
+    extents by axis number, the loops over the node's results, and the loops of the reduction. Then come the strides of the operands, and
+    whether the loops of the reduction were split. `reduction_order.py` derives the order of additions from these results.
     """
     d = KernelDraft(node)
     d.space, axes = d.add_axes(node.shape), d.add_axes(get_inner_shape(node))
@@ -52,9 +53,11 @@ def get_access(d: KernelDraft, k: int) -> DraftAccess:
 
 
 def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
-    """Map each loop axis of the access `p` that should be split to the extents of its parts, outermost first; empty without such an axis.
+    """Map each loop axis of the access `p` that should be split to the extents of its parts, outermost first. The map is empty if no axis
+    should be split.
 
-    `p` must read through a view chain. An axis is split where a digit of the flat index wraps around at regular intervals.
+    `p` is an access of the draft `d` through a view chain. The flat index of a chain has one digit for each axis of the next view. A loop
+    is split where a digit wraps around at regular intervals.
     """
     base = p.index_map.base
     assert base is not None
@@ -74,7 +77,7 @@ def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
 
 
 def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
-    """Split loops of the draft in place so that the view chain of access `k` gets shorter. Return whether this was done.
+    """Split loops of the draft `d` in place so that the view chain of access `k` gets shorter. Return whether this was done.
 
     `splits` maps a loop axis to the extents of its parts, outermost first. Accesses are numbered as in `get_access`; the write of the
     result comes last. Return False, without a change, if this chain gets no shorter or another chain gets longer.

@@ -1,4 +1,5 @@
-"""Contractions of an array with itself, such as `x.T @ x`: the results are symmetric, so half of them are computed and then mirrored.
+"""Contractions of an array with itself, such as `x.T @ x`: the results are symmetric, so half of them are computed and then mirrored. A
+contraction combines values of the left side, given for each row, with values of the right side, given for each column.
 
 Symmetry must hold to the bit. Value k of the left side for row i must equal the paired value of the right side for column i. A step must
 not change if its two values are exchanged. The use of a result must not depend on the row or the column. Every result adds its steps in the
@@ -23,8 +24,9 @@ def find_symmetric_pairs(
 ) -> SymmetricPairs:
     """Return the pairs of equal values of both sides of a contraction, if its results may be symmetric; else an empty tuple.
 
-    `row` and `column` are the axes of the sides. `left` and `right` are the values of the sides, and `values` the next state, over
-    `Factor`s. Whether both sides read the same memory and equal scalars is not part of a pattern: the back end tests it at each launch.
+    `row` and `column` are the axes of the two sides in `nest`. `left` and `right` are the values of the sides, and `values` the next state,
+    over `Factor`s. A pair is an index into `left` and an index into `right`. Whether both sides read the same memory and equal scalars is
+    not part of a pattern: the back end tests it at each launch.
     """
     if len(values) > 1 or len(left) != len(right):
         return ()
@@ -45,7 +47,7 @@ def find_symmetric_pairs(
 
 
 def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | None]:
-    """Yield the pairs of leaves at equal positions of the expressions `left` and `right`, each pair once.
+    """Yield the pairs of leaves at equal positions of the expressions `left` and `right`, each pair once, for a comparison by the caller.
 
     Where the operations differ, yield None and end.
     """
@@ -66,9 +68,10 @@ def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | Non
 
 
 def _is_uniform_store(s: Store, row: int, column: int) -> bool:
-    """Return whether store `s` writes a real function of the contraction's result, run-time scalars and constants, to contiguous rows.
+    """Return whether the store `s` treats every result of a contraction alike: symmetric results are stored as symmetric values.
 
-    The rows must be contiguous along axis `column`. `row` is the axis of the rows.
+    The stored value must be a real function of the result, run-time scalars and constants. The rows along axis `column` must be contiguous.
+    `row` is the axis of the rows.
     """
     if s.imag is not None or s.address.base is not None:
         return False
@@ -81,7 +84,7 @@ def _is_uniform_store(s: Store, row: int, column: int) -> bool:
 def _is_equal_pair(nest: LoopNest, row: int, column: int, left: Expr, right: Expr) -> bool:
     """Return whether a value for a row, `left`, equals the value `right` for the column of the same number, given equal memory and scalars.
 
-    `row` and `column` are the axes of the rows and columns.
+    Both are expressions of `nest`, and `row` and `column` are the axes of the rows and columns.
     """
 
     def are_equal(pair: tuple[Expr, Expr] | None) -> bool:

@@ -27,7 +27,8 @@ FactorMatrix = Callable[[Array], tuple[int, Array]]
 
 
 def slogdet(x: Array) -> tuple[Array, Array]:
-    """Return the signs of the determinants of a stack of matrices, of modulus 1 or 0, and the logarithms of the moduli.
+    """Return the signs of the determinants of `x`, a stack of matrices, and the logarithms of their moduli. The signs have the modulus 1 or
+    0.
 
     A singular matrix gives the sign 0 and minus infinity.
     """
@@ -43,7 +44,7 @@ def slogdet(x: Array) -> tuple[Array, Array]:
 
 
 def det(x: Array) -> Array:
-    """Return the determinants of a stack of matrices."""
+    """Return the determinants of `x`, a stack of square matrices, as an array of the shape of the stack."""
     if x.shape[-1] < MIN_LAPACK_ROWS:
         result: Array = np.linalg.det(x)
         return result

@@ -32,13 +32,13 @@ def can_search(dtype: DType) -> bool:
 
 
 def _find_address(name: str) -> int | None:
-    """Return the address of a generated function; None for an unknown name, or without the fast path."""
+    """Return the address of the generated function `name`, such as "search_float64"; None for an unknown name, or without the fast path."""
     functions = upcalls.installed
     return None if functions is None else functions.numpy_substitutes.get(name)
 
 
 def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> bool:
-    """Try to compute an operation by generated code, and return whether this was possible.
+    """Try to compute the operation `op` by generated code, and return whether this was possible.
 
     Only `searchsorted` and `interp` with contiguous results are computed. `arrays` and `options` are the arguments of `HostOp.compute`. The
     result goes into `outs`, a single array. If the function returns False, `outs` is unchanged.
@@ -68,7 +68,7 @@ def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array
 
 
 def write_distinct(x: Array, allocate_result: Callable[[int], Array]) -> bool:
-    """Try to write the distinct elements of an array, ascending, by generated code, and return whether this was possible.
+    """Try to write the distinct elements of the array `x`, ascending, by generated code, and return whether this was possible.
 
     `allocate_result(count)` must return an array for the result, written without a further copy. If the function returns False, as for
     empty or complex arrays or without the fast path, `allocate_result` is not called.
@@ -85,17 +85,21 @@ def write_distinct(x: Array, allocate_result: Callable[[int], Array]) -> bool:
 
 
 def _describe_memory(x: Array) -> tuple[int, int, int]:
-    """Return the address of an array, the number of elements, and the step along the last axis in bytes (0 for a scalar)."""
+    """Return the address of the array `x`, the number of elements, and the step along the last axis in bytes (0 for a scalar)."""
     return x.__array_interface__["data"][0], x.size, x.strides[-1] if x.ndim else 0
 
 
 def encode_ends(ends: EndHeights) -> list[Any]:
-    """Return four words for the two heights beyond the points of an interpolation: for each, 1 and the height, or 0 and 0 for None."""
+    """Return four words, arguments of a generated function, for `ends`, the values of an interpolation below and above all points.
+
+    For each of the two there are an int and a float: 1 and the value, or 0 and 0.0 for None, which stands for the value at the nearest
+    point.
+    """
     return [word for end in ends for word in (int(end is not None), float(end or 0))]
 
 
 def float_to_bits(number: float) -> int:
-    """Return the bits of a double as a signed 64-bit integer."""
+    """Return the bits of `number`, a double, as a signed 64-bit integer."""
     return int(struct.unpack("=q", struct.pack("=d", number))[0])
 
 

@@ -70,7 +70,7 @@ def _copy_operand(operand: HostOperand) -> Node:
 
 
 def _view_elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Array]:
-    """Return `node`, already in memory, and a read-only NumPy array of the elements read through `layout`."""
+    """Return `node`, already in memory, and a read-only NumPy array of the elements read through `layout`, as elements of `dtype`."""
     assert node.buffer is not None
     elements = node.buffer.strided_view(dtype, layout)
     elements.flags.writeable = False
@@ -84,7 +84,7 @@ def _view_writable(node: Node) -> tuple[Node, Array]:
 
 
 def _allocate_result(op: str, shape: Shape, dtype: DType) -> tuple[Node, Array]:
-    """Return new memory for a result of operation `op`, as a node and a writable NumPy array. Errors name `op`."""
+    """Return new memory of `shape` and `dtype` for a result of operation `op`, as a node and a writable NumPy array. Errors name `op`."""
     return _view_writable(make_data_node(allocate(prod(shape) * dtype.itemsize, op, shape, dtype), shape, dtype))
 
 
@@ -168,7 +168,7 @@ def infer_result_types(
 
 
 def estimate_work(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[str, int]) -> tuple[int, bool]:
-    """Return the estimated nanoseconds of an operation on operands of `shapes`, and whether several threads might share the batch.
+    """Return the estimated nanoseconds of `op` on operands of `shapes`, and whether several threads might share the batch.
 
     `dtype` and `sizes` are as in `infer_result_types`.
     """
@@ -178,9 +178,9 @@ def estimate_work(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapp
 
 
 def has_several_batches(op: HostOp, axes: Sequence[int]) -> bool:
-    """Return whether at least two operands may have a batch, and at least one has.
+    """Return whether at least two operands of `op` may have a batch, and at least one has. `axes` has the number of axes of each operand.
 
-    `axes` has the number of axes of each operand.
+    An operand has a batch if it has more axes than the signature of `op` names.
     """
     have_batches = [n > len(letters) for n, letters in zip(axes, op.operand_axes, strict=True) if not is_unbatched(letters)]
     return len(have_batches) > 1 and any(have_batches)
@@ -224,7 +224,8 @@ def make_small_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, A
 def _infer_results(
     op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: tuple[tuple[str, int], ...]
 ) -> tuple[Shape, tuple[Shape, ...], list[DType], int]:
-    """Return the shape of the batch, the shapes of the results, their dtypes, and the estimated nanoseconds per batch element.
+    """Return four facts about `op`: the shape of the batch, the shapes of the results, their dtypes, and the estimated nanoseconds per
+    batch element.
 
     `shapes` are the shapes of the operands, `dtype` is the dtype of the first, and `sizes` holds pairs of a missing letter and a size. The
     shapes of the results are an empty tuple if sizes depend on the values. Raise ShapeError if batches do not broadcast.

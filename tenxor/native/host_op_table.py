@@ -1,8 +1,9 @@
-"""The table of operations that NumPy computes for us. An entry holds everything known about an operation.
+"""The table of operations that NumPy computes for us. An entry describes the operation on one matrix, row or signal. Its signature has a
+letter for each core axis at the end of each operand and result, and `_` for no core axes, as in `"mn -> mk k kn"`. Earlier axes are a
+batch.
 
-An entry describes one matrix, row or signal. Its signature has a letter for each core axis at the end of each operand and result, and `_`
-for no core axes, as in `"mn -> mk k kn"`. Earlier axes are a batch, over which operands broadcast; an operand marked with `=` has no batch.
-The caller gives the sizes of letters missing in the operands. Capital letters are sizes known only after the computation.
+Operands broadcast over the batch; an operand marked with `=` has no batch. The caller gives the sizes of letters missing in the operands.
+Capital letters are sizes known only after the computation.
 """
 
 from __future__ import annotations
@@ -107,15 +108,17 @@ def add_entry(name: str, *arguments: Any, **options: Any) -> None:
 
 
 def _sort(x: Array, *, kind: Any) -> None:
+    """Sort the rows of `x` in place; `kind` is the name of NumPy's algorithm."""
     x.sort(axis=-1, kind=kind)
 
 
 def _partition(x: Array, *, places: list[int]) -> None:
+    """Partition the rows of `x` in place, so that the elements at the positions `places` are those of the sorted row."""
     x.partition(places, axis=-1)
 
 
 def find_unique(x: Array) -> Array:
-    """Return the distinct elements of a 1-D array, ascending, by sorting. Each NaN counts as distinct.
+    """Return the distinct elements of `x`, a 1-D array, ascending, by sorting. Each NaN counts as distinct.
 
     NumPy's own function uses a hash table for integers, which is slower for many elements.
     """

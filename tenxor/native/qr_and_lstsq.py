@@ -20,7 +20,7 @@ _DOUBLE_CHARS = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the
 
 
 def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
-    """Return the QR decomposition of a stack of matrices: Q with orthonormal columns and upper triangular R.
+    """Return the QR decomposition of `x`, a stack of matrices: Q with orthonormal columns and upper triangular R.
 
     `mode` is "complete" or "reduced". With `out`, write Q and R into these two arrays and return `out`. Without `out`, new arrays are
     returned, in double precision if the inner loops of NumPy are known.
@@ -120,7 +120,7 @@ def _sum_residuals(a: Array, b: Array, x: Array) -> Array:
 
 
 def _solve_one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, Array]:
-    """Return the results of `lstsq` for the same arguments, computed by NumPy's own function, matrix by matrix."""
+    """Return the results of `lstsq` for the same arguments `a`, `b` and `rcond`, computed by NumPy's own function, matrix by matrix."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     solutions = [np.linalg.lstsq(a[key], b[key], rcond) for key in np.ndindex(*batch)]

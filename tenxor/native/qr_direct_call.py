@@ -40,7 +40,7 @@ class QrFunctions(NamedTuple):
 
 
 def find_qr_functions(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> QrFunctions | None:
-    """Return the QR functions for matrices of dtype `dtypes[0]` and the mode `options["mode"]`.
+    """Return the QR functions for the operation `op` on matrices of dtype `dtypes[0]`, and the mode `options["mode"]`.
 
     Return None for operations other than "qr", or if NumPy's functions are missing or give different results.
     """

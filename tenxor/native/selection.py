@@ -17,7 +17,7 @@ FULL_SORT_ELEMENTS, MIN_PARTITION_RATIO = (
 
 
 def select_topk(x: Array, *, count: int, largest: bool) -> tuple[Array, Array]:
-    """Return `count` elements along the last axis, the largest or (if not `largest`) the smallest, and their positions, best first.
+    """Return `count` elements of `x` along the last axis, and their positions, best first: the largest, or (if not `largest`) the smallest.
 
     Of equal elements the first in the row comes first. NaN counts as the largest.
     """
@@ -26,7 +26,8 @@ def select_topk(x: Array, *, count: int, largest: bool) -> tuple[Array, Array]:
 
 
 def select_topk_positions(x: Array, *, count: int, largest: bool) -> Array:
-    """Return the positions along the last axis of `count` elements, the largest or (if not `largest`) the smallest, best first.
+    """Return the positions of `count` elements of `x` along the last axis, best first: of the largest, or (if not `largest`) of the
+    smallest.
 
     Of equal elements the first in the row comes first. NaN counts as the largest.
     """
@@ -48,7 +49,7 @@ def _take_along(x: Array, positions: Array) -> Array:
 
 
 def _sort_positions(x: Array, largest: bool) -> Array:
-    """Return the positions of all elements along the last axis, sorted by element: in descending order if `largest`, else ascending.
+    """Return the positions of all elements of `x` along the last axis, sorted by element: in descending order if `largest`, else ascending.
 
     Equal elements stay in row order.
     """
@@ -59,7 +60,7 @@ def _sort_positions(x: Array, largest: bool) -> Array:
 
 
 def _count_at_least_as_good(x: Array, worst: Array, largest: bool) -> Any:
-    """Return, per row, how many elements are at least as good as `worst`: as large if `largest`, else as small.
+    """Return, per row of `x`, how many elements are at least as good as `worst`: as large if `largest`, else as small.
 
     `worst` has one element per row, the worst selected element. A count above the number selected means `worst` was chosen among equal
     elements.

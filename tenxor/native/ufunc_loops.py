@@ -1,8 +1,8 @@
-"""Direct calls of the C functions inside NumPy's ufuncs, on memory, without arrays around them.
+"""Direct calls of the C functions inside NumPy's ufuncs, on memory, without arrays around them. A loop (`UfuncLoop`) is a C function
+`function(arguments, dimensions, steps, data)` that computes a batch. A finder returns the loop of an operation for a dtype of NumPy's.
 
-NumPy's ufunc objects, whose fields are public (`ufuncobject.h`), hold C functions that compute a batch: `function(arguments, dimensions,
-steps, data)`. Results equal NumPy's to the bit, and are written where they belong. Each function is first tried on a few numbers. If the
-function does not give NumPy's results, NumPy is called instead.
+NumPy's ufunc objects, whose fields are public (`ufuncobject.h`), hold the loops. Results equal NumPy's to the bit, and are written where
+they belong. Each function is first tried on a few numbers. If the function does not give NumPy's results, NumPy is called instead.
 """
 
 from __future__ import annotations
@@ -84,9 +84,10 @@ def try_ufunc_loops() -> None:
 @register("loops of ufuncs", "a C function of NumPy, by operation and dtype")
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, dtype: DType, options: tuple[tuple[str, Any], ...]) -> UfuncLoop | None:
-    """Return the loop of the operation `name` without a trial; None if no loop is known for the dtype.
+    """Return the loop of the operation `name` for operands of `dtype`, without a trial; None if no loop is known for the dtype.
 
-    `options` holds pairs of an option and a value. Raise AttributeError, ImportError or LookupError if NumPy's functions have changed.
+    `options` holds pairs of an option of the operation and a value. Raise AttributeError, ImportError or LookupError if NumPy's functions
+    have changed.
     """
     return _FINDERS[name](dtype.numpy, **dict(options))
 
@@ -94,9 +95,9 @@ def _find_loop(name: str, dtype: DType, options: tuple[tuple[str, Any], ...]) ->
 @register("tests of ufunc loops", "whether a C function gave NumPy's results in a test, by operation and dtype")
 @lru_cache(maxsize=1024)
 def _is_verified(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -> bool:
-    """Return whether a loop exists and gives NumPy's results on a few numbers. `options` holds pairs of an option and a value.
+    """Return whether a loop for `op` and operands of `dtype` exists, and gives NumPy's results on a few numbers.
 
-    The reason of a refusal is put into `refusal_reasons`.
+    `options` holds pairs of an option of the operation and a value. The reason of a refusal is put into `refusal_reasons`.
     """
     try:
         loop = _find_loop(op.name, dtype, options)
@@ -118,7 +119,10 @@ def _is_verified(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...])
 
 
 def _make_trial_operand(axes: int, dtype: DType) -> Array:
-    """Return a batch of two signals (`axes` 1) or two positive definite matrices (`axes` 2), with elements that are not contiguous."""
+    """Return an array of `dtype` to try a loop on: a batch of two signals (`axes` 1) or two positive definite matrices (`axes` 2).
+
+    `axes` is the number of core axes. The elements are not contiguous.
+    """
     memory: Array = np.zeros((2, *(6, 9)[:axes]) if axes == 2 else (2, 2 * TRIAL_ELEMENTS), dtype.numpy)
     view = memory[:, ::-2, ::3] if axes == 2 else memory[:, ::2]
     real = np.array([[9, 2, 1], [2, 8, 3], [1, 3, 7]] if axes == 2 else [9, 2, 6, 5, 7])
@@ -254,12 +258,18 @@ class _MatrixLoop:
 
 
 def _find_svd(dtype: Any, full_matrices: bool) -> UfuncLoop | None:
-    """Return the loop of the singular value decomposition for a NumPy dtype; None for a dtype without a loop."""
+    """Return the loop of the singular value decomposition for a NumPy dtype; None for a dtype without a loop.
+
+    The loop computes square factors with `full_matrices`, and otherwise the reduced ones.
+    """
     return _MatrixLoop("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype)
 
 
 def _find_cholesky(dtype: Any, upper: bool) -> UfuncLoop | None:
-    """Return the loop of the Cholesky decomposition for a NumPy dtype; None for a dtype without a loop."""
+    """Return the loop of the Cholesky decomposition for a NumPy dtype; None for a dtype without a loop.
+
+    The loop computes the upper factor if `upper`, else the lower one.
+    """
     return _MatrixLoop("cholesky_up" if upper else "cholesky_lo", _SAME_TYPES)(dtype)
 
 
@@ -370,8 +380,8 @@ def encode_call_words(
     """Return the bytecode for a call of `loop` by generated code as 64-bit words, without the constant of the loop, which follows the
     words.
 
-    The arguments are those of `encode_call`. Return None if a single loop cannot walk the arrays, or for more than `MAX_ARGUMENTS`
-    arguments.
+    `operands`, `results`, `checked_floats` and `scratch_offsets` are those of `encode_call`. Return None if a single loop cannot walk the
+    arrays, or for more than `MAX_ARGUMENTS` arguments.
     """
     loop_geometry = compute_geometry(loop, [*[layout for *_, layout in operands], *results])
     if loop_geometry is None:

@@ -1,7 +1,5 @@
-"""Dtype rules: for operand dtypes, the dtypes of the computation and the dtype of the result.
-
-A rule takes the name `op` of the operation, for errors, and the dtypes of the operands. It returns the dtype to which each operand is
-converted, and the dtype of the result, or raises DTypeError. A kind is the attribute `DType.kind`, such as "int".
+"""Dtype rules: functions of the name `op` of an operation, for errors, and of the dtypes of the operands. A rule returns the dtypes to
+which the operands are converted, and the dtype of the result, or raises DTypeError. A kind is the attribute `DType.kind`, such as "int".
 """
 
 from __future__ import annotations
@@ -18,7 +16,9 @@ INTEGRAL_KINDS = ("bool", "uint", "int")
 
 
 def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
-    """Return the dtype that all `dtypes` promote to; raise DTypeError without such a dtype, or if its kind is not in `accepts`."""
+    """Return the dtype that all `dtypes` promote to. Raise DTypeError, with the name `op`, without such a dtype, or if its kind is not in
+    `accepts`.
+    """
     common = dtypes[0]
     for d in dtypes[1:]:
         common = d if d is common else promote(common, d, op)
@@ -77,7 +77,7 @@ def part_dtype(accepts: tuple[str, ...]) -> DTypeRule:
 
 
 def number_and_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Apply the rule for a real or complex float and a real float of the dtype of its parts, with a result of the first dtype.
+    """Apply the rule for a real or complex float and a second operand of the real dtype of its parts; the result has the first dtype.
 
     Raise DTypeError for other dtypes.
     """
@@ -88,7 +88,7 @@ def number_and_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> DTypeRule:
-    """Return the rule for operands that promote to one dtype of a kind in `accepts`, and a bool result."""
+    """Return the rule of comparisons and tests: the operands promote to one dtype of a kind in `accepts`, and the result is bool."""
 
     def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
         return (_check_kinds(op, dtypes, accepts),) * len(dtypes), boolean
@@ -108,7 +108,7 @@ def conditional(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def float_to_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Apply the rule for a float32 or float64, with the unsigned integer of as many bits as the result.
+    """Apply the rule for one float32 or float64 operand: the result is the unsigned integer dtype of as many bits.
 
     Raise DTypeError for another dtype.
     """
@@ -116,7 +116,7 @@ def float_to_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def bits_to_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Apply the rule for a uint32 or uint64, with the float of as many bits as the result.
+    """Apply the rule for one uint32 or uint64 operand: the result is the float dtype of as many bits.
 
     Raise DTypeError for another dtype.
     """
@@ -124,6 +124,7 @@ def bits_to_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def _same_width(op: str, dtype: DType, results: dict[DType, DType]) -> DType:
+    """Return the item of `results` for `dtype`. Raise DTypeError, with the name `op`, for a dtype without an item."""
     if dtype not in results:
         raise DTypeError(f"{op}: takes {' or '.join(map(str, results))}, not {dtype}")
     return results[dtype]

@@ -8,7 +8,7 @@ from .expr import OPS, Arg, Call, DTypes, Expr, Op, walk
 
 
 def compute_expanded_cost(op: Op, dtypes: DTypes) -> int:
-    """Return about how many additions an operation on operands of these dtypes is worth, with the formulas of the user and of complex
+    """Return about how many additions the operation `op` on operands of `dtypes` is worth, with the formulas of the user and of complex
     numbers expanded.
 
     >>> from tenxor.dtypes import complex128, float64
@@ -23,7 +23,7 @@ def compute_expanded_cost(op: Op, dtypes: DTypes) -> int:
 
 
 def _expand_and_sum(op: Op, dtypes: DTypes) -> int:
-    """Return the result of `compute_expanded_cost` without its cache."""
+    """Return the result of `compute_expanded_cost` for `op` and `dtypes`, without its cache."""
     if op is OPS["cast"]:  # a cast has no dtype rule
         return op.cost
     if op.uses_complex or any(d.is_complex for d in (*dtypes, op.result_dtype(dtypes))):

@@ -103,14 +103,14 @@ Exprs = tuple[Expr, ...]
 
 
 class Op:
-    """An elementwise operation.
+    """An elementwise operation, with its `name` in the op table and its number of operands, `arity`.
 
-    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by
-    other entries of the table. `complex_formula` is the formula for complex operands, each a `ComplexPair` of real expressions. `vjp`
-    is the derivative (a VJP formula, `vjp_formulas.py`); by default it is derived from the formula. `infix` is the printed operator,
-    `meaning` the documentation, and `cost` about how many additions the operation is worth. `uses_complex` tells of a formula with
-    complex numbers in it, whatever the operands. `formula_digest` identifies the formula of an operation outside the table, in any
-    process. `expanded_costs` is the cache of `ops.expanded_cost`.
+    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by other
+    entries of the table. `complex_formula` is the formula for complex operands, each a `ComplexPair` of real expressions. `vjp` is the
+    derivative (a VJP formula, `vjp_formulas.py`); by default it is derived from the formula. `infix` is the printed operator, `meaning` the
+    documentation, and `cost` about how many additions the operation is worth. `uses_complex` tells of a formula with complex numbers in it,
+    whatever the operands. `formula_digest` identifies the formula of an operation outside the table, in any process: the digest of the
+    expression `formula_key`. `expanded_costs` is the cache of `ops.expanded_cost`.
     """
 
     __slots__ = (
@@ -177,7 +177,7 @@ OPS: dict[str, Op] = {}  # by name; filled by op_table.py, whose formulas refer 
 
 
 class Arg(Expr):
-    """The argument of a formula with the number `index`, from 0 on."""
+    """The argument number `index`, from 0 on, of a formula: a placeholder that `substitute` replaces."""
 
     __slots__ = ("index",)
 
@@ -316,10 +316,10 @@ def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
 
 
 def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], results: dict[Expr, Expr] | None = None) -> Expr:
-    """Return `e` rebuilt from its leaves: subexpressions in `results` are replaced, operations are applied to their new operands, and any
-    other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared.
+    """Return `e` rebuilt from its leaves. Subexpressions in `results` are replaced, and operations are applied to their new operands.
 
-    `results` receives the result of each subexpression, for further calls.
+    Any other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared. `results` receives the
+    result of each subexpression, for further calls.
     """
     results = {} if results is None else results
     stack = [e]

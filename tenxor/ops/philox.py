@@ -1,7 +1,6 @@
-"""Random numbers as formulas: a counter-based generator computes each element alone, so results do not depend on the threads.
-
-A random number is made of a block, the output of the generator for three uint64 words: `counter`, the number of the element; `stream`, the
-number of the draw; and `key`, the seed.
+"""Random numbers as formulas: a counter-based generator computes each element alone, so results do not depend on the threads. A random
+number is made of a block, 128 bits that the generator gives for three uint64 words. These are `counter`, the number of the element,
+`stream`, the number of the draw, and `key`, the seed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from .expr import Const, Expr, Exprs, call, cast
 def philox4x32(counter: Exprs, key: Exprs) -> Exprs:
     """Return the four 32-bit words of a block of Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 
-    `counter` has four words of 32 bits, and `key` two.
+    `counter` has four words of 32 bits, and `key` two, all as expressions. The results are uint32 expressions.
 
     Words are kept in 64 bits with arbitrary upper halves. Each product is then one vector instruction, which multiplies the lower halves
     and gives both words of the next round.
@@ -34,10 +33,12 @@ def _xor(x: Expr, y: Expr) -> Expr:
 
 
 def _low(x: Expr) -> Expr:
+    """Return the lower 32 bits of the uint64 `x`."""
     return call("bitwise_and", x, 0xFFFFFFFF)
 
 
 def _high(x: Expr) -> Expr:
+    """Return the upper 32 bits of the uint64 `x`, shifted down."""
     return call("bitwise_right_shift", x, 32)
 
 
@@ -49,11 +50,12 @@ def _block(counter: Expr, stream: Expr, key: Expr) -> Exprs:
 
 
 def _join_words(low: Expr, high: Expr) -> Expr:
+    """Return the uint64 with the 32-bit words `low` and `high`."""
     return call("bitwise_or", low, call("bitwise_left_shift", high, 32))
 
 
 def random_bits(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """Return the first 64 bits of the block of three uint64 words."""
+    """Return the first 64 bits of the block of three uint64 words, as a uint64 expression."""
     return _block(counter, stream, key)[0]
 
 
@@ -70,12 +72,12 @@ def random_below(counter: Expr, stream: Expr, key: Expr, count: Expr) -> Expr:
 
 
 def random_fraction(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """Return a float64 in [0, 1), made of the upper 53 of the first 64 bits."""
+    """Return a float64 in [0, 1), made of the upper 53 of the first 64 bits of the block."""
     return cast(call("bitwise_right_shift", random_bits(counter, stream, key), 11), float64) * 2.0**-53
 
 
 def random_single(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """Return a float32 in [0, 1), made of the upper 24 of the first 64 bits.
+    """Return a float32 in [0, 1), made of the upper 24 of the first 64 bits of the block.
 
     The bits go through int32, which every processor converts to floats in vectors.
     """

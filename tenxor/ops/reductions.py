@@ -105,73 +105,98 @@ def _sum_dtype(d: DType) -> DType:
 
 
 def _lowest(d: DType) -> Const:
+    """Return the constant below or equal to all numbers of the dtype `d`: minus infinity for a float."""
     return Const(-inf if d.kind == "float" else d.lowest, d)
 
 
 def _highest(d: DType) -> Const:
+    """Return the constant above or equal to all numbers of the dtype `d`: infinity for a float."""
     return Const(inf if d.kind == "float" else d.highest, d)
 
 
 def _lift_value(x: Expr, position: Expr, states: DTypes) -> Exprs:
+    """Return the state of the single element `x`: its value in the dtype of the state. This is the `lift` of a `Reduction` that ignores
+    positions.
+
+    `states` are the dtypes of the state, here one; `position` is not read.
+    """
     return (cast(x, states[0]),)
 
 
 def _lift_truth(x: Expr, position: Expr, states: DTypes) -> Exprs:
+    """Return the state of the single element `x`: whether `x` is true, in the dtype of the state. This is the `lift` of a `Reduction`.
+
+    `states` are the dtypes of the state, here one; `position` is not read.
+    """
     return (cast(cast(x, boolean), states[0]),)
 
 
 def _combine_by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
+    """Return the `combine` of a `Reduction` with a state of one number: the binary operation `op` of the op table on both states."""
     return lambda left, right: (call(op, left[0], right[0]),)
 
 
 class _ExtremumJoin:
     """The joins of states of argmax or argmin: NaN wins over all values, and the earlier position over an equal value.
 
-    `better` names the comparison for a winner, for instance "greater", and `not_better` the opposite, for instance "less_equal".
+    A state is a value and its position. `better` names the comparison for a winner, for instance "greater", and `not_better` the opposite,
+    for instance "less_equal".
     """
 
     def __init__(self, better: str, not_better: str) -> None:
         self.better, self.not_better = better, not_better
 
     def combine(self, left: Exprs, right: Exprs) -> Exprs:
-        """Return the state of two parts, given in any order."""
+        """Return the joined state of two parts, with the states `left` and `right`. The parts may come in any order."""
         (a, i), (b, j) = left, right
         tie = call("equal", a, b) | (_is_nan(a) & _is_nan(b))
         wins = self._beats(b, a) | (tie & call("less", j, i))
         return where(wins, b, a), where(wins, j, i)
 
     def append(self, left: Exprs, right: Exprs) -> Exprs:
-        """Return the state of a part and an element behind it; the element wins if it is better."""
+        """Return the state of a part with the state `left`, and of an element behind it with the state `right`; the element wins if it is
+        better.
+        """
         (a, i), (b, j) = left, right
         wins = self._beats(b, a)
         return where(wins, b, a), where(wins, j, i)
 
     def _beats(self, b: Expr, a: Expr) -> Expr:
+        """Return whether the value `b` wins over `a`, as a boolean expression: `a` is not NaN, and `b` is better or NaN."""
         if a.dtype.kind != "float":
             return call(self.better, b, a)
         return call("logical_not", call(self.not_better, b, a) | _is_nan(a))  # also true if b is NaN
 
 
 def _is_nan(x: Expr) -> Expr:
+    """Return whether `x` is NaN, as a boolean expression; the constant False for dtypes without NaN."""
     return call("isnan", x) if x.dtype.kind == "float" else Const(False, boolean)
 
 
 def _position_or_0(states: Exprs, dtype: DType) -> Expr:
-    """Return the position in the final state, or 0 if no element was better than the identity: then all elements equal the identity."""
+    """Return the position in `states`, the final state of argmax or argmin, or 0 if no element was better than the identity.
+
+    In the latter case all elements equal the identity. `dtype`, the dtype of the result, is not read: this is the `finish` of a
+    `Reduction`.
+    """
     return where(call("equal", states[1], _no_position(int64)), 0, states[1])
 
 
 @register("values of no position", "a constant of argmax and argmin, by dtype")
 @cache
 def _no_position(dtype: DType) -> Expr:
+    """Return the position in the state of no elements: the largest number of the integer `dtype`."""
     return Const(dtype.highest, dtype)
 
 
 def _single_state(dtype_of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
+    """Return the `state_dtypes` of a `Reduction` with a state of one number, whose dtype is `dtype_of` the dtype of the elements."""
     return lambda d: (dtype_of(d),)
 
 
 def _constant_identity(value: int) -> Callable[[DTypes], Exprs]:
+    """Return the `identity` of a `Reduction` with a state of one number: the constant `value` in the dtype of the state."""
+
     def identity(states: DTypes) -> Exprs:
         (d,) = states
         return (Const(float(value) if d.is_float else complex(value) if d.is_complex else value, d),)
@@ -180,12 +205,19 @@ def _constant_identity(value: int) -> Callable[[DTypes], Exprs]:
 
 
 def _negative_zero(states: DTypes) -> Exprs:
-    """Return the identity of addition for a state of one number: -0.0 for floats, as adding 0.0 would change -0.0; 0 for integers."""
+    """Return the identity of addition for a state of one number: -0.0 for floats, as adding 0.0 would change -0.0; 0 for integers.
+
+    `states` has the dtype of the state. This is the `identity` of a `Reduction`.
+    """
     (d,) = states
     return (Const(-0.0 if d.is_float else complex(-0.0, -0.0) if d.is_complex else 0, d),)
 
 
 def _arg_extremum(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
+    """Return the reduction `name`, "argmax" or "argmin": the position of the first extremum, as an int64. NaN counts as the extremum.
+
+    `worst` gives the value of no elements for the dtype of the state. `better` and `not_better` are the arguments of `_ExtremumJoin`.
+    """
     join = _ExtremumJoin(better, not_better)
     return Reduction(
         name,
@@ -243,6 +275,9 @@ def _rank_rotation(name: str, bits: int) -> int:
 
 
 def _rank(name: str, x: Expr) -> Expr:
+    """Return the rank of the float `x` for the reduction `name`, "max" or "min": an unsigned integer of as many bits, in the order of the
+    floats.
+    """
     bits = call("float_to_bits", x)
     bit_count = bits.dtype.bits
     signs = cast(call("bitwise_right_shift", cast(bits, {32: int32, 64: int64}[bit_count]), bit_count - 1), bits.dtype)
@@ -250,6 +285,7 @@ def _rank(name: str, x: Expr) -> Expr:
 
 
 def _float_of_rank(name: str, rank: Expr) -> Expr:
+    """Return the float whose rank (`_rank`) for the reduction `name` is `rank`, as an expression."""
     bit_count = rank.dtype.bits
     unrotated = rank - _rank_rotation(name, bit_count)
     sign = 1 << bit_count - 1
@@ -309,7 +345,7 @@ _running_sum = Reduction("sum", _single_state(_accumulator_dtype), _negative_zer
 
 
 def get_running_reduction(name: str, dtype: DType) -> Reduction:
-    """Return the reduction whose state after each element gives the result of a running reduction there, such as `cumulative_sum`.
+    """Return the reduction for a running reduction such as `cumulative_sum`: its state after each element gives the result there.
 
     `name` is the name of the operation, such as "sum" or "logaddexp", and `dtype` the dtype of the elements.
     """

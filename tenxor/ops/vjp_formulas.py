@@ -1,9 +1,10 @@
-"""VJP formulas (pull-backs) of operations: for each operand, the cotangent of the result times the derivative by this operand.
+"""VJP formulas (pull-backs) of operations: for each operand, the cotangent of the result times the derivative by this operand. A function
+here takes the cotangent `g`, the result `r` and the operands, all as expressions. It returns one expression for each operand, or None where
+the derivative is 0 everywhere.
 
-A function here takes the cotangent `g`, the result `r` and the operands, all as expressions, and returns one expression for each operand,
-or None where the derivative is 0 everywhere. The pull-back of a holomorphic function multiplies by the conjugate of its derivative, so that
-the cotangent of a complex number `z` is dL/d(re z) + 1j dL/d(im z), the direction in which a real loss L rises. A formula uses `r` where it
-would repeat the function of its operand: then the operand need not be saved.
+The pull-back of a holomorphic function multiplies by the conjugate of its derivative. So the cotangent of a complex number `z` is dL/d(re
+z) + 1j dL/d(im z), the direction in which a real loss L rises. A formula uses `r` where it would repeat the function of its operand: then
+the operand need not be saved.
 
 At kinks these are the subgradients of PyTorch, the least of the possible ones: `abs` and `relu` have 0 at 0, `clip` has 0 at its bounds,
 `std` has 0 where it is 0, and equal operands of `maximum` and `minimum` share the cotangent.
@@ -19,11 +20,12 @@ Cotangents = tuple[Expr | None, ...]
 
 
 def conj(x: Expr) -> Expr:
-    """Return the complex conjugate; a real number is its own."""
+    """Return the complex conjugate of the expression `x`, or `x` itself if it is real."""
     return call("conj", x) if x.dtype.is_complex else x
 
 
 def _times(g: Expr, derivative: Expr) -> Expr:
+    """Return the cotangent `g` times the conjugate of `derivative`: the pull-back of a holomorphic function."""
     return g * conj(derivative)
 
 
@@ -136,6 +138,7 @@ def sign(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 
 def _split_ties(wins: Expr, ties: Expr, g: Expr) -> Expr:
+    """Return the cotangent `g` where the condition `wins` holds, half of it where `ties` holds, and 0 elsewhere."""
     return where(wins, g, where(ties, g * 0.5, zero(g.dtype)))
 
 
@@ -181,7 +184,7 @@ def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def first_operand_only(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    """Return the cotangent for the first operand unchanged, and None for the second, which has no influence but on rounding."""
+    """Return the cotangent for the first operand `x` unchanged, and None for the second, `y`, which has no influence but on rounding."""
     return g, None
 
 
@@ -234,6 +237,7 @@ def tan(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 
 def _one_minus_square(x: Expr) -> Expr:
+    """Return 1 - x * x as a product, which is precise for x near 1 and -1."""
     return (1.0 - x) * (1.0 + x)
 
 

@@ -67,7 +67,7 @@ def _has_short_rows(layout: Layout, dtype: DType, row_axes: int) -> bool:
 
 
 def _append_positions(new_nodes: list[Node], dtype: DType, layout: Layout) -> Term:
-    """Append a node of the positions 0 to n-1 in a row of n elements to `new_nodes`.
+    """Append a node of the positions 0 to n-1 in a row of n elements, integers of `dtype`, to `new_nodes`.
 
     The row is the last axis of `layout`. Return the node, and a layout to broadcast the node to the shape of `layout`.
     """

@@ -1,4 +1,6 @@
-"""The division of pairs of rows and steps into blocks that fit into caches, or at least into memory."""
+"""The division of attention into blocks that fit into caches, or at least into memory. Each row (a query) has one weight for each step (a
+key), and a block computes the weights of some rows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ SEEN_STEP_MULTIPLE = 64  # unseen steps are left out in multiples of this number
 
 
 class AttentionBlock(NamedTuple):
-    """A block: the slices of the axes before the rows, the slice of the rows, and the number of steps seen by the rows."""
+    """A block of rows: the slices of the axes before the rows (batch, heads), the slice of the rows, and the number of steps seen by the
+    rows.
+
+    The rows of a block take the steps from 0 on; steps after `seen_step_count` are left out.
+    """
 
     outer_slices: tuple[slice, ...]
     row_slice: slice

@@ -1,4 +1,6 @@
-"""The subgraph computed row by row on one side of a contraction, and the restriction of this subgraph to a range of rows."""
+"""The subgraph computed row by row on one side of a contraction, and its restriction to a range of rows. In attention, rows are queries,
+the steps that the contraction sums are keys, and the subgraph computes the weights.
+"""
 
 from __future__ import annotations
 
@@ -196,10 +198,11 @@ def restrict_to_region(rows: RowSubgraph, region: Region, replacements: dict[Nod
 
 
 def _restrict_layout(layout: Layout, old_shape: tuple[int, ...], new_shape: tuple[int, ...], slices: list[slice]) -> Layout:
-    """Return the layout to read a source of shape `new_shape`, a restricted copy of the source of shape `old_shape` read by `layout`.
+    """Return the layout that reads the restricted copy of a source, given the `layout` that reads the whole source.
 
-    `slices` has a slice for each axis of `layout`, and the result is `layout` with the shape cut by the slices. The copy contains only the
-    elements of the slices, contiguous, so the new layout begins at offset 0.
+    The source has the shape `old_shape`, and the copy `new_shape`. `slices` has a slice for each axis of `layout`, and the result is
+    `layout` with the shape cut by the slices. The copy contains only the elements of the slices, contiguous, so the new layout begins at
+    offset 0.
     """
     layout_axes = map_axes(layout, old_shape)
     assert layout_axes is not None

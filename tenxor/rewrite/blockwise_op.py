@@ -14,8 +14,8 @@ Block = tuple[Node, Layout]  # a part of the elements, and the layout for writin
 class BlockwiseOp(SpecialOp):
     """The operation of a node computed in `block_count` blocks.
 
-    `make_block(sources, k)` returns block `k`: a node over `sources`, given as replacements of the node's own sources, and the layout for
-    writing it.
+    `make_block(sources, k)` returns block `k`: a node over `sources`, given as replacements of the node's own sources, and the layout
+    through which the block is written into the result.
     """
 
     __slots__ = ("make_block", "block_count")

@@ -1,4 +1,4 @@
-"""Recognition of causal masks: the steps of a contraction with weight 0 for a row because they come later.
+"""Recognition of causal masks: the steps of a contraction (keys, in attention) with weight 0 for a row (a query) because they come later.
 
 Steps of weight 0 may be skipped only where the user's code asks for it, by `where_seen`: 0 times NaN is NaN, and a user who writes weights
 and products directly must see this NaN.
@@ -66,9 +66,9 @@ def _match_mask(node: Node, rows: RowSubgraph) -> int | None:
 
 
 def _match_counter(source: Node | Scalar, layout: Layout | None, ndim: int) -> tuple[int, int] | None:
-    """Return the only axis along which `source`, read through `layout`, counts up by 1, and the first value.
+    """Return the only axis along which `source`, read through `layout`, counts up by 1, and the value at index 0, as a pair of integers.
 
-    The layout has `ndim` axes. Return None for a source of another form.
+    `source` is an operand of the comparison that makes a mask. The layout has `ndim` axes. Return None for a source of another form.
     """
     if type(source) is not Node or source.op is not POSITION or layout is None or layout.base is not None:
         return None

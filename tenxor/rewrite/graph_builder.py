@@ -1,8 +1,6 @@
-"""Builders of replacement nodes.
-
-Each appends new nodes to the list `new_nodes`, sources first. The last node of a finished list is the result of the rewrite. The argument
-`result_ndim` is the number of axes of a reduction's result: the first axes of the layout that the reduction reads. The remaining axes are
-reduced.
+"""Builders of replacement nodes. Each appends new nodes to the list `new_nodes`, sources first; the last node of a finished list is the
+result of the rewrite. The argument `result_ndim` is the number of axes of a reduction's result: the first axes of the layout that the
+reduction reads. The remaining axes are reduced.
 """
 
 from __future__ import annotations
@@ -108,7 +106,9 @@ def get_last_table(layout: Layout | None) -> Table | None:
 
 
 def reads_through_table(node: Node) -> bool:
-    """Return whether a node reads a source through an offset table along the last axis."""
+    """Return whether `node` reads a source through an offset table along the last axis, as of a rolled tensor. A read through a view chain
+    does not count.
+    """
     return any([layout_key is not None and get_last_table(layout_key.layout) is not None for layout_key in node.recipe.layout_keys])
 
 
@@ -149,7 +149,11 @@ def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, exclude
 
 
 def _compose_reads(reader: Node, reader_layout: Layout) -> list[tuple[Node | Scalar, Layout | None]]:
-    """Return the sources of `reader`, computed at the elements `reader_layout`, each with the layout of its read; None for a scalar."""
+    """Return the sources of `reader`, each with the layout through which it is read if only the elements `reader_layout` of `reader` are
+    computed.
+
+    `reader_layout` has flat indices of `reader` as values. The layout of a scalar is None.
+    """
     return [
         (s, reader_layout.over(x) if type(s) is Node and x is not None else None)
         for s, x in zip(reader.sources, reader.layouts, strict=True)

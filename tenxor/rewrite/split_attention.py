@@ -1,6 +1,5 @@
-"""Block-wise attention: a contraction with weights made row by row from another contraction runs in blocks of rows.
-
-So the weights of all rows are never in memory together.
+"""Block-wise attention: a contraction with weights made row by row from another contraction runs in blocks of rows. So the weights of all
+rows are never in memory together. In attention, rows are queries, and the steps that the contraction sums are keys.
 """
 
 from __future__ import annotations

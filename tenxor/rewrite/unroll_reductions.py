@@ -1,7 +1,7 @@
-"""Unrolling of short reductions, term by term, so that lanes run along the many results instead of the few terms.
-
-Short are reductions over overlapping windows, as in convolution and pooling, and over rows shorter than a vector. The argument
+"""Unrolling of short reductions, term by term, so that lanes run along the many results instead of the few terms. The argument
 `result_ndim` is the number of axes of the result: the first axes of a layout. The remaining axes are reduced.
+
+Short are reductions over overlapping windows, as in convolution and pooling, and over rows shorter than a vector.
 """
 
 from __future__ import annotations
@@ -156,7 +156,9 @@ def _count_row_elements(layout: Layout, result_ndim: int, reduction: Reduction) 
 
 
 def _split_terms(layout: Layout, result_ndim: int) -> list[Layout]:
-    """Return the layout of each term: a part of `layout` for each index of the axes after the first `result_ndim`, in row-major order."""
+    """Return the layout of each term of a reduction through `layout`: for each index of the reduced axes, in row-major order, one layout of
+    the results' shape.
+    """
     leading = (slice(None),) * result_ndim
     return [layout.index((*leading, *term_index)) for term_index in product(*map(range, layout.shape[result_ndim:]))]
 

@@ -52,7 +52,8 @@ def cache_rows(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _varies_alike(nest: LoopNest, e: Expr, axis: int, other_expr: Expr, other_axis: int) -> bool:
-    """Return whether the expression `e` varies along `axis` exactly as `other_expr` varies along axis `other_axis`.
+    """Return whether the expression `e` varies along `axis` exactly as `other_expr` varies along axis `other_axis`. Both are expressions of
+    `nest`.
 
     Return False if `e` has equal values at every index of `axis`.
     """
@@ -82,7 +83,7 @@ def _varies_alike(nest: LoopNest, e: Expr, axis: int, other_expr: Expr, other_ax
 
 
 def _is_same_memory(nest: LoopNest, a: Access, b: Access) -> bool:
-    """Return whether the accesses `a` and `b` read the same operand, at any address, or are both positions, which read nothing.
+    """Return whether the accesses `a` and `b` of `nest` read the same operand, at any address, or are both positions, which read nothing.
 
     They must also read the same component of complex elements, with equally many index values.
     """
@@ -109,8 +110,8 @@ def _address_key(nest: LoopNest, a: Address, axis: int) -> tuple[object, ...]:
 def _fill_buffers(body: Body, keeps: dict[int, list[Statement]], buffered: dict[Expr, Expr]) -> Body:
     """Return `body` with row buffers filled by reductions and read by stores.
 
-    `keeps` maps an accumulator to the statements for filling buffers at each step of the reduction. `buffered` maps expressions in stores
-    to reads of the buffers.
+    `keeps` maps the number of an accumulator to statements that fill buffers at each step of the reduction. `buffered` maps expressions in
+    stores to reads of the buffers.
     """
     new_body: list[Statement] = []
     for s in body:

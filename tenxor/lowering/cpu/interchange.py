@@ -37,7 +37,8 @@ ROWS_PER_CHUNK = 8
 def interchange_columns(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with the loop over columns divided into blocks, and placed inside the loops that it contained.
 
-    The nest is unchanged unless a vectorized independent loop contains reductions of more than `ROWS_PER_CHUNK` steps.
+    `target` has the columns of a block. The nest is unchanged unless a vectorized independent loop contains reductions of more than
+    `ROWS_PER_CHUNK` steps.
     """
     column = _find_column(nest)
     if column is None:
@@ -60,7 +61,7 @@ def interchange_columns(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _find_column(nest: LoopNest) -> int | None:
-    """Return the vectorized independent axis with reduction loops of more than `ROWS_PER_CHUNK` steps inside, or None."""
+    """Return the vectorized independent axis of `nest` with reduction loops of more than `ROWS_PER_CHUNK` steps inside, or None."""
     if not any(axis.vector and axis.parallel for axis in nest.axes) or not nest.accumulators:
         return None
     reductions = [(f.outer_loops, nest.count_iterations(f.axes)) for f in nest.reductions]
@@ -149,7 +150,7 @@ class _Interchange:
 
 
 def _list_invariants(nest: LoopNest, loop: For, min_cost: int) -> list[Expr]:
-    """Return the largest loop-invariant subexpressions of `loop` with a cost of at least `min_cost` additions."""
+    """Return the largest loop-invariant subexpressions of `loop`, a loop of `nest`, with a cost of at least `min_cost` additions."""
     inner_statements = list(iterate_statements((loop,)))
     axes = {s.axis for s in inner_statements if isinstance(s, For)}
     running = {s.accumulator for s in inner_statements if isinstance(s, (Init, Update))}

@@ -32,7 +32,8 @@ def narrow_argmax(nest: LoopNest) -> LoopNest:
 
 
 def _can_narrow(nest: LoopNest, accumulator: int, values: tuple[Expr, ...]) -> bool:
-    """Return whether `accumulator` is an argmax or argmin of values of at most 32 bits, with positions below 2**31 - 1.
+    """Return whether accumulator number `accumulator` of `nest` is an argmax or argmin of values of at most 32 bits, with positions below
+    2**31 - 1.
 
     `values` is the next state of the accumulator.
     """

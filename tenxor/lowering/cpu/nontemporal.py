@@ -31,7 +31,8 @@ def _make_nontemporal(body: Body) -> Body:
 
 
 def _is_worthwhile(nest: LoopNest, target: Target) -> bool:
-    """Return whether the result is large enough for non-temporal stores, by the limits of `target.streams`, and suitable for them.
+    """Return whether the result of `nest` is large enough for non-temporal stores, by the limits of `target.streams`, and suitable for
+    them.
 
     The result must have `min_result_bytes`, and more than `min_touched_bytes` with the operands. It must be written in rows of vectors that
     begin at cache lines. A store in place gives False.

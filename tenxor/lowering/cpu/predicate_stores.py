@@ -37,13 +37,16 @@ def _set_predicate(body: Body, condition: Expr) -> Body:
 
 
 def _match_condition(nest: LoopNest, s: Store) -> Expr | None:
-    """Return the condition under which store `s` changes memory, or None if the stored values have no common `where` condition."""
+    """Return the condition under which the store `s` of `nest` changes memory, or None if the stored values have no common `where`
+    condition.
+    """
     conditions = [_match_where_condition(nest, s, value, component) for component, value in enumerate(s.values)]
     return conditions[0] if all([c is not None and c == conditions[0] for c in conditions]) else None
 
 
 def _match_where_condition(nest: LoopNest, s: Store, value: Expr, component: int) -> Expr | None:
-    """Return the condition if `value` is `where(condition, x, old)`, where `old` is the element that store `s` overwrites; else None.
+    """Return the condition if `value` is `where(condition, x, old)`, where `old` is the element that the store `s` of `nest` overwrites;
+    else None.
 
     For a complex element, `old` is the component `component` of the element.
     """
@@ -54,7 +57,7 @@ def _match_where_condition(nest: LoopNest, s: Store, value: Expr, component: int
 
 
 def _reads_overwritten(nest: LoopNest, s: Store, e: Expr, component: int) -> bool:
-    """Return whether expression `e` reads component `component` of the very element that store `s` overwrites."""
+    """Return whether the expression `e` reads component `component` of the very element that the store `s` of `nest` overwrites."""
     if not isinstance(e, Access) or e.args or (e.component or 0) != component:
         return False
     operand, address = nest.locations[e.index]

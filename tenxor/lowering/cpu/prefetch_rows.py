@@ -45,11 +45,12 @@ def prefetch_rows(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
-    """Return the statement `s` with prefetches by reading (`Prefetch.by_reading`) in front of loops over columns that take a few rows at a
-    time.
+    """Return the statement `s` of `nest` with prefetches by reading (`Prefetch.by_reading`) in front of loops over columns that take a few
+    rows at a time.
 
     The prefetches read the rows in the order of memory: a few columns of each row would be too few contiguous bytes for the hardware
-    prefetcher. A statement without such loops, or with rows that are not worth it (`_list_row_reads`), is returned unchanged.
+    prefetcher. A statement without such loops, or with rows that are not worth it by the limits of `target` (`_list_row_reads`), is
+    returned unchanged.
     """
     if not isinstance(s, For):
         return s
@@ -64,7 +65,8 @@ def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
 
 
 def _list_row_reads(nest: LoopNest, e: Access, column: int, row: int, target: Target, repeat_factor: int) -> Iterator[Prefetch]:
-    """Yield the prefetch that reads access `e` ahead, or nothing for short or little memory (`target.single_pass.has_short_rows`).
+    """Yield the prefetch that reads access `e` of `nest` ahead, or nothing for short or little memory
+    (`target.single_pass.has_short_rows`).
 
     The rows must be contiguous, with real elements of at least `MIN_ELEMENT_BYTES`. The access must read `repeat_factor` times the memory
     that the target requires. `column` and `row` are the axes of the columns and rows.
@@ -85,7 +87,7 @@ def _prefetch_reduced(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with prefetches of the next row for a reduction of short rows of much memory; any other nest unchanged.
 
     Without prefetches, each row would wait for memory: combining the lanes at the end of a row takes as long as fetching some cache lines,
-    and the processor does not look so far ahead.
+    and the processor does not look so far ahead. `target.streams` has the limits.
     """
     reduction = nest.reductions[0]
     if not nest.space or reduction.outer_loops != nest.space or len(reduction.axes) != 1 or nest.result_loops != nest.space:
@@ -99,7 +101,7 @@ def _prefetch_reduced(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _list_prefetches(nest: LoopNest, reduction: ReductionLoop, row: int, axis: int) -> Iterator[Prefetch]:
-    """Yield prefetches of the elements of the next row that `reduction` reads, at the steps of a loop over `axis`.
+    """Yield prefetches of the elements of the next row that `reduction`, a reduction of `nest`, reads, at the steps of a loop over `axis`.
 
     `row` is the axis that counts the rows.
     """

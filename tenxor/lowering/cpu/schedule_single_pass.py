@@ -48,7 +48,10 @@ def schedule_single_pass(nest: LoopNest, target: Target) -> LoopNest | None:
 
 
 def _collect_row_values(nest: LoopNest, match: SinglePass) -> list[Expr]:
-    """Return the largest subexpressions of the summed value in `match` computed from the reduction of a row and equal for every column."""
+    """Return the largest subexpressions of the summed value in `match` computed from the reduction of a row and equal for every column.
+
+    `match` is the single pass found in `nest`. The loops store the values of the subexpressions in row buffers.
+    """
     is_invariant: dict[Expr, bool] = {}
     uses_row: dict[Expr, bool] = {}
     row_values: dict[Expr, None] = {}

@@ -15,7 +15,8 @@ from .vectorize import has_near_step, has_unit_step
 
 
 def tile_transposes(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest in square tiles of two axes, if an operand is contiguous along another axis than the last.
+    """Return the nest in square tiles of two axes, if an operand is contiguous along another axis than the last. `target` has the size of a
+    tile.
 
     Return the nest unchanged if it has reductions or a single axis, or if the result has small steps (`NEAR_STEPS`), other than 1, along
     the last axis.
@@ -48,10 +49,10 @@ def tile_transposes(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _is_transposed(nest: LoopNest, e: Access, along: int, last_axis: int, target: Target) -> bool:
-    """Return whether an access is contiguous along axis `along`, and moves in larger steps along axis `last_axis`.
+    """Return whether the access `e` of `nest` is contiguous along axis `along`, and moves in larger steps along axis `last_axis`.
 
-    Small steps (`NEAR_STEPS`) along `last_axis` count only if a step is at least a vector long: shorter steps are loaded as whole
-    vectors and shuffled.
+    Small steps (`NEAR_STEPS`) along `last_axis` count only if a step is at least a vector of `target` long: shorter steps are loaded as
+    whole vectors and shuffled.
     """
     a = nest.get_address(e)
     step = nest.get_step(a, last_axis)

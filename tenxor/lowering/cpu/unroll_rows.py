@@ -43,7 +43,8 @@ def _is_running(nest: LoopNest) -> bool:
 
 
 def _is_memory_bound(nest: LoopNest, target: Target) -> bool:
-    """Return whether the loop over a row waits for memory: no row shares operands with the next, and each has `min_streamed_row_bytes`.
+    """Return whether the loop over a row of `nest` waits for memory: no row shares operands with the next, and each has
+    `min_streamed_row_bytes`.
 
     Return True also where rows share some operands, but not all, and have `min_shared_vector_row` bytes: interleaved rows read these once.
     Return False for running and sequential reductions, and for states of several components. Limits are attributes of `target`.
@@ -62,7 +63,8 @@ def _is_memory_bound(nest: LoopNest, target: Target) -> bool:
 
 
 def _row_movement(nest: LoopNest, inner: int, row: int) -> set[bool]:
-    """Return a set with True if an operand of the reduction moves from row to row, and with False if the rows share an operand.
+    """Return how the operands of the only reduction of `nest` move: a set with True for a move from row to row, and with False for shared
+    operands.
 
     Operands that are constant along a row do not count. `inner` is the axis along a row, and `row` the axis from row to row. The set is
     empty unless lanes run along the rows, and each operand is contiguous or constant along a row.

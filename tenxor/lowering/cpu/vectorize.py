@@ -83,10 +83,14 @@ def _move_longer_last(nest: LoopNest) -> Loops:
 
 
 def has_unit_step(a: Address, axis: int) -> bool:
-    """Return whether neighbours along `axis` are neighbours in memory, in increasing order, for the address `a`."""
+    """Return whether the address `a` of a loop nest has a step of exactly 1 along `axis`: neighbouring iterations reach neighbouring
+    elements in increasing order.
+    """
     return any(t.axis == axis and t.step_kind == "step" and t.value == 1 for t in a.terms)
 
 
 def has_near_step(a: Address, axis: int) -> bool:
-    """Return whether the step of address `a` along `axis` is 1 or one of the small steps `NEAR_STEPS`."""
+    """Return whether the address `a` of a loop nest has a step of 1, or one of the small steps `NEAR_STEPS`, along `axis`. A table gives
+    False.
+    """
     return any(t.axis == axis and t.step_kind == "step" and (t.value == 1 or t.value in NEAR_STEPS) for t in a.terms)

@@ -44,10 +44,11 @@ class Kernel(NamedTuple):
 
     @property
     def is_interruptible(self) -> bool:
-        """True if the kernel polls for a stop request while it runs, because one iteration of the split loop may take arbitrarily long.
+        """True if the kernel polls for a stop request while it runs, because one iteration of the split loop (`split_axis`) may take
+        arbitrarily long.
 
-        Large sums and similar reductions are divided into parts before they become kernels. Contractions, running and user-defined
-        reductions, argmax and argmin, and writes in order are not.
+        Contractions poll, and running and user-defined reductions, argmax and argmin, and writes in order. Other kernels do not: large sums
+        and similar reductions are divided into parts before they become kernels.
         """
         loops = (s for s in iterate_statements(self.body) if isinstance(s, For) and not self.axes[s.axis].parallel)
         return (

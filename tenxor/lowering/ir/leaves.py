@@ -1,4 +1,6 @@
-"""The leaves of the expressions in a kernel, and the index arithmetic that gives their addresses."""
+"""The leaves of the expressions in a kernel, and the index arithmetic that gives their addresses. A leaf is a value that no operation
+computes: an element of memory, an index, a scalar, or a part of the state of a reduction.
+"""
 
 from __future__ import annotations
 
@@ -183,9 +185,10 @@ class Result(Expr):
 
 
 class TileElement(Expr):
-    """The element of tile `tile` at the indices of the axes `contiguous_axis` and `read_axis`.
+    """An element of tile number `tile`, a square copy of a part of an operand, which a `TileLoad` statement has filled.
 
-    The tile is square, with `side` elements per side. For complex elements, `component` selects the real (0) or the imaginary (1)
+    The indices of two loop axes select the element. The operand is contiguous along `contiguous_axis`, and the result is written along
+    `read_axis`. The tile has `side` elements per side. For complex elements, `component` selects the real (0) or the imaginary (1)
     component.
     """
 
@@ -201,7 +204,9 @@ class TileElement(Expr):
 
 
 class RowLoad(Expr):
-    """The element of row buffer `row_buffer`, of `size` elements, at the index of `axis`. A `RowStore` statement has stored it."""
+    """An element of row buffer number `row_buffer`, of `size` elements: the element at the index of loop axis `axis`. A `RowStore` has
+    stored it.
+    """
 
     __slots__ = ("axis", "row_buffer", "size")
 
@@ -214,7 +219,9 @@ class RowLoad(Expr):
 
 
 class Factor(Expr):
-    """A value read by a contraction: number `index` of the left side (`side` 0) for a row, or of the right side (1) for a column."""
+    """A value of a contraction's side in the present step: value number `index` of the left side (`side` 0), for a row, or of the right
+    side (1), for a column.
+    """
 
     __slots__ = ("index", "side")
 
@@ -230,8 +237,8 @@ class Factor(Expr):
 
 
 def walk_outside_indices(e: Expr) -> Iterator[Expr]:
-    """Yield the expression `e` and the expressions below `e`, each once. The operands of leaves, from which loads compute indices, are left
-    out.
+    """Yield the expression `e` and the expressions below `e`, each once, but not those from which loads compute indices (the operands of
+    leaves).
     """
     stack, visited = [e], {e}
     while stack:
@@ -243,12 +250,12 @@ def walk_outside_indices(e: Expr) -> Iterator[Expr]:
 
 
 def estimate_cost(e: Expr) -> int:
-    """Return the estimated cost of evaluating an expression once, in additions. A subexpression used several times counts once."""
+    """Return the estimated cost of evaluating the expression `e` once, in additions. A subexpression used several times counts once."""
     return sum(inner.op.cost for inner in walk(e) if isinstance(inner, Call))
 
 
 def estimate_latency(e: Expr) -> int:
-    """Return the estimated latency of an expression, in additions: the cost of its longest chain of dependent operations.
+    """Return the estimated latency of the expression `e`, in additions: the cost of its longest chain of dependent operations.
 
     Loads and constants cost nothing.
     """
@@ -260,7 +267,7 @@ def estimate_latency(e: Expr) -> int:
 
 
 def expand_formula(e: Call) -> Expr | None:
-    """Return a composite call as its formula over the call's operands, or None for a primitive operation.
+    """Return the composite call `e` as its formula over the call's operands, or None for a primitive operation.
 
     For narrow floats the formula is computed in the wide compute dtype, and its result is cast back.
     """

@@ -1,4 +1,6 @@
-"""Sums, products, quotients and comparisons of complex numbers: `ComplexPair`s of real expressions, or tuples of both parts."""
+"""Sums, products, quotients and comparisons of complex numbers, for kernels, which have none. A complex number is a `ComplexPair` of two
+real expressions, or a tuple of both.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def square(x: Expr) -> Expr:
 
 
 def squared_abs(x: Expr) -> Expr:
-    """Return the square of the magnitude, a real number."""
+    """Return the square of the magnitude of x, a real number."""
     a, b = x.args
     return a * a + b * b
 
@@ -123,6 +125,7 @@ def divide(x: Expr, y: Expr) -> Expr:
 
 
 def _wide_quotient(x: RealImag, y: RealImag) -> RealImag:
+    """Return both parts of x / y for float32 parts, computed in float64, whose range holds the squares."""
     a, b, c, d = (cast(component, float64) for component in (*x, *y))
     squared_norm = c * c + d * d
     return cast((a * c + b * d) / squared_norm, float32), cast((b * c - a * d) / squared_norm, float32)
@@ -163,10 +166,12 @@ def _with_infinities(x: RealImag, y: RealImag, quotient: RealImag) -> RealImag:
 
 
 def _is_infinite(x: RealImag) -> Expr:
+    """Return whether either part of x is infinite, as a boolean expression."""
     return call("isinf", x[0]) | call("isinf", x[1])
 
 
 def _is_finite(x: RealImag) -> Expr:
+    """Return whether both parts of x are finite, as a boolean expression."""
     return call("isfinite", x[0]) & call("isfinite", x[1])
 
 

@@ -23,7 +23,10 @@ def split_complex_states(reduction: Reduction, dtype: DType) -> Reduction:
 @register("reductions of components", "a complex reduction as real ones, by reduction and dtype")
 @lru_cache(maxsize=MAX_CACHED_SPLITS)
 def _split(r: Reduction, dtype: DType) -> Reduction:
-    """Return the result of `split_complex_states`; cached, so that equal arguments give one object and its kernels are reused."""
+    """Return the result of `split_complex_states` for the reduction `r` and elements of `dtype`.
+
+    The result is cached, so that equal arguments give one object and its kernels are reused.
+    """
     states = r.state_dtypes(dtype)
     value, position = Arg(0, dtype), Arg(1, int64)
     element = r.lift(value, position, states)
@@ -85,4 +88,5 @@ class _StatePairs:
 
 
 def _flat(states: list[Expr]) -> Exprs:
+    """Return the components of a state as real expressions: two in turn for each `ComplexPair` in `states`."""
     return tuple([component for s in states for component in (s.args if isinstance(s, ComplexPair) else (s,))])

@@ -1,8 +1,7 @@
-"""Powers, logarithms and trigonometric functions of complex numbers, from real functions of their parts.
+"""Powers, logarithms and trigonometric functions of complex numbers, from real functions of their parts. A function takes the real part `a`
+and the imaginary part `b` of the argument, in float64, and returns the two parts of the result, all as expressions.
 
 Special values are those of C99, Annex G. All formulas are computed in float64; for complex64 each part is then rounded once.
-
-A function takes the real part `a` and the imaginary part `b` of the argument, in float64, and returns the two parts of the result.
 """
 
 from __future__ import annotations
@@ -48,22 +47,22 @@ def rotate_argument(function: Callable[[Expr, Expr], RealImag]) -> Callable[[Exp
 
 
 def float64_const(value: float) -> Const:
-    """Return a float64 constant."""
+    """Return the number `value` as a float64 constant."""
     return Const(value, float64)
 
 
 def copy_sign(size: Expr | float, of: Expr) -> Expr:
-    """Return the magnitude of `size` with the sign of `of`."""
+    """Return the magnitude of `size` with the sign of `of`, as an expression."""
     return call("copysign", size, of)
 
 
 def is_finite(x: Expr) -> Expr:
-    """Return whether a part is finite."""
+    """Return whether `x`, a real part or an imaginary part, is finite, as a boolean expression."""
     return call("isfinite", x)
 
 
 def absolute(x: Expr) -> Expr:
-    """Return the magnitude of a part."""
+    """Return the absolute value of `x`, a real part or an imaginary part."""
     return call("abs", x)
 
 
@@ -355,6 +354,7 @@ def _integer_power(a: Expr, b: Expr, n: Expr) -> RealImag:
 
 
 def _product(x: RealImag, y: RealImag) -> RealImag:
+    """Return both parts of the product of the complex numbers `x` and `y`, by the textbook formula."""
     return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
 
 

@@ -1,9 +1,8 @@
-"""Inverse trigonometric and hyperbolic functions of complex numbers.
+"""Inverse trigonometric and hyperbolic functions of complex numbers. A function takes the real part `a` and the imaginary part `b` of the
+argument, in float64, and returns the two parts of the result, all as expressions.
 
 The algorithms are those of Hull, Fairgrieve and Tang ("Implementing the complex arcsine and arccosine functions using exception handling",
 ACM TOMS 23, 1997), with the bounds of FreeBSD's C library; special values as in C99, Annex G.
-
-A function takes the real part `a` and the imaginary part `b` of the argument, in float64, and returns the two parts of the result.
 """
 
 from __future__ import annotations
@@ -89,6 +88,7 @@ def _quadrant_parts(x: Expr, y: Expr) -> _QuadrantParts:
 
 
 def _is_nan(a: Expr, b: Expr) -> Expr:
+    """Return whether either part is NaN, as a boolean expression."""
     return call("isnan", a) | call("isnan", b)
 
 

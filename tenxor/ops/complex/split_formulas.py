@@ -1,4 +1,6 @@
-"""Conversion of formulas with complex numbers into formulas over real numbers."""
+"""Conversion of formulas with complex numbers into formulas over real numbers, while a kernel is built. A complex number becomes a
+`ComplexPair` of the expressions of its parts.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ def make_pair(real: Expr, imag: Expr) -> ComplexPair:
 
 
 def has_complex(e: Expr) -> bool:
-    """Return whether any subexpression is a complex number, or an operation with complex numbers in its formula."""
+    """Return whether any subexpression of `e` is a complex number, or an operation with complex numbers in its formula."""
     return any(subexpr.dtype.is_complex or (isinstance(subexpr, Call) and subexpr.op.uses_complex) for subexpr in walk(e))
 
 
 def convert(x: Expr, dtype: DType) -> Expr:
-    """Return `x`, real or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but no other real."""
+    """Return `x`, a real expression or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but no number of
+    a real dtype.
+    """
     if x.dtype is dtype:
         return x
     if isinstance(x, ComplexPair):
@@ -32,7 +36,7 @@ def convert(x: Expr, dtype: DType) -> Expr:
 
 
 def apply_op(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
-    """Return `op` on operands that are real or `ComplexPair`s, as a real expression or a `ComplexPair`.
+    """Return `op` on the operands `args`, real expressions or `ComplexPair`s, as a real expression or a `ComplexPair`.
 
     `dtype` is the dtype of the result; it is read for a cast alone.
     """
