@@ -160,7 +160,7 @@ class Launch(Protocol):
 
     `out` is the memory of the result, which the kernel fills; `given` has the memory of the operands, the scalars and the offsets. The
     answer concerns this launch alone, also if other threads launch the same kernel. With `once`, the kernel runs in one step that ends
-    with the C call `once.mark_done()`: no signal handler runs between the first write to `out` and that call. Or the launch calls
+    with the C call `once.mark_done()`. No signal handler runs between the first write to `out` and that call. Or the launch calls
     `once.register_rest` before the first write, and then lets signal handlers run between slices.
     """
 
