@@ -1,4 +1,4 @@
-"""The formats of floats, with the constants for formulas on their bits."""
+"""The formats of floats, float32 and float64, with the constants that formulas on their bits need when they are emitted."""
 
 from __future__ import annotations
 
