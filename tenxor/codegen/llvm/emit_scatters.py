@@ -1,5 +1,5 @@
 """Emit scatters: updates of elements in memory, value by value, as in `x[i] += v`. The functions run while a kernel is compiled: they
-append LLVM IR to the kernel `em`, and a `Value` stands for a value at run time.
+append LLVM IR to the kernel `em`. A `Value` stands for a value at run time.
 
 Lanes compute the values and the addresses. Then the lanes update memory in order, since several lanes may meet at the same element. Lanes
 with neighbouring elements, for any value of the indices, cannot meet: there, whole vectors are updated.
@@ -74,7 +74,7 @@ def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> Non
 
 
 def _extract_lane(vectors: ValueVectors, u: int, lane: int) -> Value:
-    """Emit the extraction of lane number `lane` of `vectors[u]`, and return the scalar. If `vectors` has only a scalar, return this scalar."""
+    """Emit the extraction of lane number `lane` of `vectors[u]`, and return the scalar. If `vectors` has only a scalar, return that."""
     return vectors[u].lane(lane) if vectors[0].lanes else vectors[0]
 
 

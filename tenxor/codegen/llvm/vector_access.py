@@ -29,10 +29,9 @@ def count_components(element: Type) -> int:
 
 
 def mask_first_lanes(count: Value, width: int) -> Value:
-    """Emit a vector of `width` bools, a mask, in which the first `count` lanes are true: no lane if `count` <= 0, all if `count` >=
-    `width`.
+    """Emit a mask, a vector of `width` bools, in which the first `count` lanes are true. `count` is a scalar integer.
 
-    `count` is a scalar integer.
+    No lane is true if `count` <= 0, and every lane from `count` = `width` on.
     """
     return count.builder.iota(I32, width) < count.cast("trunc", I32).splat(width)
 
@@ -119,7 +118,7 @@ def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type,
     """Emit the store of the active lanes of vector number `u` of a step to contiguous elements.
 
     `components` has the vector, or for complex elements the vectors of the real and the imaginary parts. `element` is the type of an
-    element in memory, `start` points to index 0, and `index` is the index of the first element of the step. With `streamed`, the address
+    element in memory. `start` points to index 0, and `index` is the index of the first element of the step. With `streamed`, the address
     of a full vector must be a multiple of its size. The vector bypasses the caches if it has at least `Streams.min_vector_bytes` bytes.
     Stores of some lanes only are ordinary.
     """
