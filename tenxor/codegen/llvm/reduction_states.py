@@ -95,7 +95,7 @@ def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> 
 
 
 def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
-    """Return the number of steps of `loop` in a chunk, which has a sum of its own; 0 to take all elements in order, without chunks.
+    """Return the number of steps of `loop` in a chunk, which has a sum of its own; 0 if all elements are taken in order.
 
     There are chunks only if a reduction rounds (`has_rounding`), all states can be combined, and the loop has no store. `accumulators` are
     the reductions whose states the loop carries from step to step.
