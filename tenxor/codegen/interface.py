@@ -164,7 +164,9 @@ class Launch(Protocol):
     `once.register_rest` before the first write, and then lets signal handlers run between slices.
     """
 
-    def __call__(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool: ...
+    def __call__(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+        """Run the kernel with results in `out`; return whether it met an index out of range or a negative exponent (`Launch`)."""
+        ...
 
 
 class ContractionFacts(NamedTuple):
@@ -328,7 +330,10 @@ class Backend(ABC):
 
     @abstractmethod
     def listing(self, kernel: Kernel) -> str:
-        """Return the code of a kernel as readable text, such as assembly; an empty text in a back end without code."""
+        """Return the code of `kernel` as readable text, such as assembly; an empty text in a back end without code.
+
+        The runtime prints it if `TENXOR_DEBUG` asks for it.
+        """
 
     @abstractmethod
     def synchronise(self) -> None:
@@ -346,6 +351,7 @@ class HostBackend(Backend):
 
     @property
     def repeated_launches(self) -> type[RepeatedLaunches]:
+        """The class `RepeatedLaunches` itself, which launches each kernel by a call from Python."""
         return RepeatedLaunches
 
     def synchronise(self) -> None:

@@ -123,29 +123,37 @@ class Interpreter(HostBackend):
 
     @property
     def kernels(self) -> Mapping[Kernel, InterpretedKernel]:
+        """The kernels in memory, each with its interpreted form."""
         return self._kernels.live_kernels
 
     def kernel_count(self) -> int:
+        """Return the number of kernels in memory."""
         return len(self._kernels)
 
     def drop_recent_kernels(self) -> None:
+        """Drop the references to recently requested kernels."""
         self._kernels.drop_recent()
 
     def count_compilations(self) -> tuple[int, int]:
+        """Return (0, 0): this back end neither compiles nor loads kernels."""
         return 0, 0
 
     @property
     def target(self) -> Target:
+        """The machine that loops are planned for: one with vectors of 32 bytes, the same on every machine, with this number of threads."""
         return _LOOP_PLANNING_TARGET.with_threads(num_threads())
 
     def compile(self, kernel: Kernel) -> InterpretedKernel:
+        """Return `kernel` in the form for `bind`; nothing is compiled. Equal kernels give the same object."""
         return self._kernels.get(kernel)
 
     def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
+        """Return a function that interprets the kernel of `compiled`, a result of `compile`, with `arguments` (`_launch`)."""
         assert isinstance(compiled, InterpretedKernel)
         return partial(_launch, compiled.kernel, arguments)
 
     def listing(self, kernel: Kernel) -> str:
+        """Return an empty text: there is no code."""
         return ""
 
 
@@ -308,7 +316,10 @@ class _KernelRun:
             self.run_body(s.body)
 
     def make_contraction_step(self, s: Contraction) -> Evaluator:
-        """Return a function from the components of the state, the left factors and the right factors to the next state."""
+        """Return a function that computes a step of the contraction `s`: the next state of a result, as a tuple of components.
+
+        The function takes the components of the state, the values of `s.left` and then the values of `s.right` (`evaluate_side`).
+        """
         state_count, left_count = len(s.values), len(s.left.values)
         args: dict[Expr, Expr] = {}
         for e in walk(*s.values):
@@ -336,7 +347,7 @@ class _KernelRun:
         return factors
 
     def fill_tile(self, s: TileLoad) -> None:
-        """Fill the tile of `s` with the elements of an operand over the present blocks of two axes.
+        """Run `s`: fill a tile with the elements of an operand in the present blocks of two axes.
 
         Components of complex elements stay together, as a Python complex number.
         """

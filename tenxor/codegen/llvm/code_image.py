@@ -30,6 +30,7 @@ class LinkedCode:
         self._memory, self.addresses = memory, addresses
 
     def __getitem__(self, symbol: str) -> int:
+        """Return the address of the function `symbol`; raise KeyError if the code has no such function."""
         return self.addresses[symbol]
 
 

@@ -105,7 +105,7 @@ class Compiler:
 
     @lazy_attribute
     def target_machine(self) -> Any:
-        """LLVM's code generator for the target."""
+        """LLVM's code generator for the target, an LLVM object of the class TargetMachine; the first access loads LLVM and makes it."""
         from .llvmlite_binding import create_target_machine
 
         return create_target_machine(self.full_target)

@@ -54,7 +54,7 @@ def _update_vectors(em: Emitter, s: Accumulate, new_vectors: ValueVectors) -> No
 
 
 def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> None:
-    """Emit the update of elements, active lane by active lane, or of a single element without lanes.
+    """Emit the update of the elements that `s` writes, active lane by active lane, or of a single element without lanes.
 
     `values` has the vectors, or the scalar, of each item of `s.values`.
     """

@@ -66,9 +66,10 @@ class Emitter:
         self.dependency_cache: dict[Expr, Dependencies] = {}
 
     def emit_body(self, body: tuple[Statement, ...], emit_statement: Callable[[Statement], None] | None = None) -> None:
-        """Emit the statements of a body in order, each by the argument `emit_statement`, or by the method if that is None.
+        """Emit the statements `body`, of the kernel or of a loop, in order: each by a call of the argument `emit_statement`.
 
-        The values of stores side by side are all emitted before the first of these stores.
+        If the argument is None, the method `emit_statement` emits each. The values of adjacent stores are all emitted before the first of
+        these stores.
         """
         for run in group_stores(body):
             if len(run) > 1:

@@ -8,7 +8,10 @@ from ..._utils.records import NamedTuple
 
 
 class FloatFormat(NamedTuple):
-    """An IEEE 754 binary format: its width in bits, the bits of the fraction, the bias of exponents, and constants for formulas."""
+    """An IEEE 754 binary format: its width in bits, the bits of the fraction, the bias of exponents, and constants for formulas.
+
+    Numbers of the format are Python floats here, and bit patterns are Python integers.
+    """
 
     bits: int
     fraction_bits: int

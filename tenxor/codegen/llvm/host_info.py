@@ -79,7 +79,9 @@ def has_host_info() -> bool:
 
 
 def get_emitter_hash() -> str | None:
-    """Return a hash of the sources that decide the machine code of a kernel (`EMITTER_SOURCES`), determined once in a process.
+    """Return a hash, in hexadecimal, of the sources that decide the machine code of a kernel (`EMITTER_SOURCES`).
+
+    The hash is determined once in a process.
 
     Return None if the sources could not be read at the first request.
     """
@@ -95,7 +97,7 @@ def get_planner_hashes() -> str | None:
 
 
 def get_fastpath_hash() -> str | None:
-    """Return a hash of the sources of the fast path, determined once in a process.
+    """Return a hash, in hexadecimal, of the sources of the fast path. The hash is determined once in a process.
 
     Return None if the sources could not be read at the first request.
     """

@@ -57,60 +57,78 @@ class LlvmBackend(HostBackend):
 
     @property
     def kernels(self) -> Mapping[Any, MachineCode]:
+        """The kernels in memory, each with its machine code, without code that was found by facts alone (`find_compiled`)."""
         return {kernel: code for kernel, code in compiler().kernels.live_kernels.items() if not isinstance(kernel, KernelFacts)}
 
     def kernel_count(self) -> int:
+        """Return the number of kernels in memory, those found by facts alone included."""
         return len(compiler().kernels)
 
     def drop_recent_kernels(self) -> None:
+        """Drop the references to recently requested kernels, so that those without other references are unloaded."""
         compiler().kernels.drop_recent()
 
     def count_compilations(self) -> tuple[int, int]:
+        """Return two counts: the kernels that this process compiled, and those loaded from the package or from disk."""
         return count_compilations()
 
     @property
     def target(self) -> Target:
+        """This machine, with the present number of threads."""
         return _get_target()
 
     def compile(self, kernel: Kernel) -> MachineCode:
+        """Return the machine code of `kernel`: from memory, from the package, from disk, or compiled now."""
         return compiler().get(kernel)
 
     def get_facts(self, compiled: Compiled) -> KernelFacts | None:
+        """Return the facts by which `find_compiled` finds the code of `compiled`; None for a result of `run_on_rows`."""
         assert isinstance(compiled, MachineCode)
         return compiled.facts if compiled.facts.text_hash else None  # code that runs another kernel cannot be found by a hash
 
     def find_compiled(self, facts: KernelFacts) -> MachineCode | None:
+        """Return the code with the hash in `facts`, from memory, from the package or from disk; None if it is not found."""
         try:
             return compiler().get(facts)
         except NotCompiled:
             return None
 
     def run_on_rows(self, compiled: Compiled, *, has_scratch: bool) -> tuple[MachineCode, int]:
+        """Return new code that runs `compiled` on each row of its operands, and the address of the code of `compiled`.
+
+        See `Backend.run_on_rows`.
+        """
         assert isinstance(compiled, MachineCode)
         return compiler().run_on_rows(compiled, has_scratch=has_scratch), compiled.address
 
     def read_shipped(self, text: str) -> bytes | None:
+        """Return the data in the package, for this machine, for the plan with the key `text`; None without data."""
         objects = compiler().shipped_objects
         return None if objects is None else objects.read_plan(text)
 
     def read_stored(self, text: str) -> bytes | None:
+        """Return the data in the disk cache under the key `text`, for this machine and number of threads; None without data."""
         key = compiler().make_plan_key(text, self.target)
         return kernel_disk_cache.read(key) if key else None
 
     def write_stored(self, text: str, content: bytes) -> None:
+        """Write `content` to the disk cache under the key `text`, for this machine and number of threads; ignore a failing disk."""
         key = compiler().make_plan_key(text, self.target)
         if key:
             kernel_disk_cache.write(key, content)
 
     def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
+        """Return a function that launches the machine code `compiled` with `arguments`, which are packed now (`_BoundKernel.launch`)."""
         assert isinstance(compiled, MachineCode)
         return _BoundKernel(compiled, arguments).launch
 
     @property
     def repeated_launches(self) -> type[RepeatedLaunches]:
+        """The class of sequences of kernels that machine code launches many times."""
         return _LaunchLoop
 
     def listing(self, kernel: Kernel) -> str:
+        """Return the assembly of `kernel` for this machine, as text."""
         return compiler().assembly(kernel)
 
 
@@ -147,6 +165,10 @@ class _LaunchLoop(RepeatedLaunches):
         self._arguments: _PackedArguments | None = None
 
     def run(self, buffers: Sequence[Buffer]) -> None:
+        """Run all iterations on the memory `buffers`, on several threads if the work of a kernel is large.
+
+        The results are in the memory when the call returns. Python handles signals after every part of the iterations.
+        """
         kernels, slice_cost = self.kernels, _get_target().thread_limits.first_slice_work
         if not kernels or len(kernels) < len(self.launches) or self._cost > slice_cost:  # the launches are shown, or an iteration is long
             super().run(buffers)

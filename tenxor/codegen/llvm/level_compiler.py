@@ -32,6 +32,10 @@ class LevelCompiler(Compiler):
         self.emitter_hash, self.planner_hashes = emitter_hash, planner_hashes
 
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
+        """Return the code for `text` from `objects`, compiled from `llvm_ir()` and added if it is missing, and the origin "compiled".
+
+        The arguments and the error are those of `Compiler._load_or_compile`. Neither the package nor the disk is asked.
+        """
         key = shipped_code.make_key_from_hash(kernel_disk_cache.hash_text(text), self.level, self.emitter_hash)
         if key not in self.objects:
             self.objects[key] = self._compile(llvm_ir(), symbols)

@@ -90,6 +90,7 @@ class _WorkerPool:
             raise
 
     def __del__(self) -> None:
+        """Close the work queue, so that the workers end, without a wait for them."""
         if "work_queue" in self.__dict__:
             self.work_queue.close(len(self.workers))  # needed if an error kept the owner from calling `stop`
 

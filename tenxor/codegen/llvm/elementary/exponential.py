@@ -54,7 +54,7 @@ def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
 def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
     """Emit the reduction of x + `x_low` to n ln2 + r, with an integer n and |r| <= ln2/2. x must be moderate, and `x_low` small.
 
-    Return two values: r, as the sum of two floats whose bits do not overlap, and n + `FloatFormat.rounder`, a float with n in its low bits.
+    Return r, as the sum of two floats whose bits do not overlap, and n + `FloatFormat.rounder`, a float with n in its low bits.
     """
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]

@@ -73,19 +73,19 @@ class Pair(NamedTuple):
 
 
 def fast_sum(x: Value, y: Value) -> Pair:
-    """Emit x + y exactly, as a rounded sum and the error, for exponents of x no smaller than the exponents of y, or x zero."""
+    """Emit x + y exactly: return the rounded sum and its error. The exponent of x must not be smaller than that of y, unless x is 0."""
     high = x + y
     return Pair(high, y - (high - x))
 
 
 def exact_sum(x: Value, y: Value) -> Pair:
-    """Emit x + y exactly, as a rounded sum and the error, for any order of magnitudes (Knuth's TwoSum)."""
+    """Emit x + y exactly, for any order of magnitudes (Knuth's TwoSum): return the rounded sum and its error."""
     high = x + y
     y_rounded = high - x
     return Pair(high, (x - (high - y_rounded)) + (y - y_rounded))
 
 
 def exact_product(x: Value, y: Value | Number) -> Pair:
-    """Emit x * y exactly, as a rounded product and the error."""
+    """Emit x * y exactly: return the rounded product and its error."""
     high = x * y
     return Pair(high, fma(x, y, -high))

@@ -34,7 +34,10 @@ REDUCED_TYPE = Type("struct", "{ i64, double, double }")
 
 
 class Quadrant(NamedTuple):
-    """An angle as quarters * pi/2 + high + low; `quarters` are integers as wide as the floats, right modulo 4."""
+    """An angle x as quarters * pi/2 + high + low. `quarters` is an integer as wide as the floats, and right modulo 4 only.
+
+    `high` + `low`, the remainder, is the sum of two floats, and lies between about -pi/4 and pi/4.
+    """
 
     quarters: Value
     high: Value
