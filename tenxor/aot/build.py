@@ -69,7 +69,7 @@ def build_bundles(
     """Write a file of prebuilt code into `folder` for each of `levels`, the levels of x86-64. Yield the path of the file and a count.
 
     The count is the number of objects in the file, code images and plans. `python -m tenxor ship` iterates over this generator. A file has
-    the plans and kernels to compute the pending tensors that `make_tensors` yields, by default those of `list_sections`. It also has the
+    the plans and kernels to compute the pending tensors from `make_tensors`, by default those of `list_sections`. It also has the
     code of the fast path, if this process can have it. `report`, if given, is called with a line of text after each section. After the last
     level, the file with the hashes of the sources is written (`describe_sources`).
     """
@@ -210,7 +210,7 @@ def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
 
 
 def _iter_shapes(make: Callable[..., Iterator[tx.Tensor]], dtype: tx.DType, shapes: Iterable[tuple[int, ...]]) -> Iterator[tx.Tensor]:
-    """Yield the tensors that `make(dtype, shape)` yields for each of `shapes`, in order."""
+    """Yield the tensors from `make(dtype, shape)` for each of `shapes`, in order."""
     for shape in shapes:
         yield from make(dtype, shape)
 
@@ -221,7 +221,7 @@ def _in_memory(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
 
 
 def _iter_functions(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
-    """Yield the public functions of the package with the names `names`, such as `tx.exp`."""
+    """Yield the public functions of the package with the names `names`, like `tx.exp`."""
     return (getattr(tx, name) for name in names)
 
 
@@ -279,7 +279,7 @@ def _scalars(dtype: tx.DType) -> Iterator[tx.Tensor]:
 
 
 def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
-    """Yield operations on a matrix of `shape` with another one, a row, a column or its transpose; softmax and standard deviations."""
+    """Yield operations on a matrix of `shape` with a matrix, a row, a column or the transpose; softmax and standard deviations."""
     a, b = _in_memory(shape, dtype), _in_memory(shape, dtype)
     row, column = _in_memory(shape[1:], dtype), _in_memory((shape[0], 1), dtype)
     yield from (f(a, operand) for f in _iter_functions(ARITHMETIC) for operand in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
@@ -410,7 +410,7 @@ def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Te
 
 
 def _strided_operand(dtype: tx.DType, shape: tuple[int, ...], steps: tuple[int, ...]) -> tx.Tensor:
-    """Return an uninitialized tensor of `shape` with the strides `steps`, in elements, on memory of its own."""
+    """Return an uninitialized tensor of `shape` with the strides `steps`, in elements, on new memory."""
     size = 1 + sum([(n - 1) * step for n, step in zip(shape, steps, strict=True)])
     return tx.Tensor(_in_memory((size,), dtype).storage, Layout(shape, steps), dtype)
 

@@ -33,7 +33,7 @@ _backend: Backend | None = None
 def backend() -> Backend:
     """Return the back end of this process: the object that allocates memory, and compiles and runs kernels. The first call makes it.
 
-    The package calls this function wherever it needs memory or a kernel. Threads that call it at the same time get the same object.
+    The package calls this function wherever it needs memory or a kernel. Concurrent calls return the same object.
     """
     global _backend
     if _backend is None:
@@ -49,9 +49,9 @@ def backend() -> Backend:
 
 
 def _drop_recent_kernels() -> None:
-    """Clear the cache of compiled kernels: kernels that no plan and no launch refers to are unloaded.
+    """Clear the cache of compiled kernels: kernels without a plan or a launch are unloaded.
 
-    The registry of caches calls this function. Without a back end there is nothing to do.
+    The registry of caches calls this function. Without a back end, do nothing.
     """
     if _backend is not None:
         _backend.drop_recent_kernels()

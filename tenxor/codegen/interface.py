@@ -29,7 +29,7 @@ interruptible = LazyModule("tenxor._utils.interruptible")
 class KernelArguments(NamedTuple):
     """The arguments of a kernel for one set of shapes; the planner makes them for `Backend.bind`.
 
-    Each launch adds its memory, scalars and offsets: a `LaunchValues` object, here called `given`. The fields say how to find them there.
+    Each launch adds memory, scalars and offsets: a `LaunchValues` object, here called `given`. The fields say how to find them there.
 
     Operand 0 is the result, from element `given.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry `(k, at,
     more)` of `sources`: the buffer of `given.nodes[k]`, from element `given.offsets[at] + more` on. An entry `(k, imag)` of `scalars` is
@@ -121,7 +121,7 @@ class RepeatedLaunches:
     def run(self, buffers: Sequence[Buffer]) -> None:
         """Launch all kernels in order, in each iteration, each by a call from Python, and return when the results are in the memory.
 
-        `buffers` is the memory that `BufferWindow.buffer_index` refers to.
+        `BufferWindow.buffer_index` is an index of `buffers`.
         """
         for iteration in range(self.iterations):
             values = [BufferHolder(None if memory is None else memory.window(buffers, iteration)) for memory in self.windows]
@@ -141,14 +141,14 @@ class ResumableLaunch(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """True if the launch is done. A signal handler may have done it before the caller begins."""
+        """True if the launch is done. A signal handler may be faster than the caller."""
 
     @property
     def mark_done(self) -> Callable[[], object]:
         """A C function without arguments, which the back end calls as soon as the kernel has run. Then `is_done` is true."""
 
     def register_rest(self, rest: Callable[[], object]) -> bool:
-        """Register `rest`, a function that does the part of the launch not done yet. Return whether the caller must now call `rest()`.
+        """Register `rest`, a function for the part of the launch not done yet. Return whether the caller must now call `rest()`.
 
         The back end calls this method before the first write to the result. The answer is False if a signal handler has done the launch
         already. If the call of `rest` is interrupted, a later call of `rest` continues, when the result is requested again.
@@ -165,12 +165,12 @@ class Launch(Protocol):
     """
 
     def __call__(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-        """Run the kernel with results in `out`; return whether it met an index out of range or a negative exponent (`Launch`)."""
+        """Run the kernel with results in `out`; return whether the kernel met an index out of range or a negative exponent (`Launch`)."""
         ...
 
 
 class ContractionFacts(NamedTuple):
-    """The property of a contraction (a generalised matrix product) that a launch needs: which values of its two sides are equal.
+    """The property of a contraction (a generalised matrix product) for launches: the pairs of equal values on both sides.
 
     An item `(left, right)` of `symmetric_pairs` has an index of a value of each side. The two values are equal if both sides read the same
     memory, as in `x @ x.T`; the results are then symmetric. Without pairs, results are never symmetric.
@@ -206,11 +206,11 @@ class KernelFacts(NamedTuple):
 
 
 class Compiled(Protocol):
-    """A kernel in the form that a back end runs, as `Backend.compile` and `Backend.find_compiled` return it."""
+    """A kernel in the form for a back end, as returned by `Backend.compile` and `Backend.find_compiled`."""
 
     @property
     def kernel(self) -> Kernel | KernelFacts:
-        """The kernel itself, or only its facts if the code was found by them (`Backend.find_compiled`)."""
+        """The kernel itself, or only the facts by which the code was found (`Backend.find_compiled`)."""
         ...
 
     @property
@@ -250,14 +250,14 @@ class Backend(ABC):
         """
 
     def drop_recent_kernels(self) -> None:  # noqa: B027  # a back end may keep no kernels
-        """Drop the references to recently requested kernels, so that those without other references are unloaded.
+        """Drop the references to recently requested kernels, so that kernels without further references are unloaded.
 
         Do nothing in a back end without kernels in memory.
         """
 
     @abstractmethod
     def count_compilations(self) -> tuple[int, int]:
-        """Return two counts: the kernels that this process compiled, and those loaded from the package or from disk. Start no compiler.
+        """Return two counts: the kernels compiled by this process, and the kernels loaded from the package or from disk. Start no compiler.
 
         A kernel loaded twice counts twice.
         """
@@ -293,13 +293,13 @@ class Backend(ABC):
     def find_compiled(self, facts: KernelFacts) -> Compiled | None:
         """Return the code stored for the kernel with the facts `facts`, as a compiled kernel whose attribute `kernel` is `facts`.
 
-        A caller with a stored plan uses this method, so that nothing is lowered or compiled. Return None, the default, if no code is found.
+        A caller with a stored plan uses this method, and neither lowers nor compiles. Return None, the default, if no code is found.
         The caller must then plan the kernel anew: facts are not enough to compile.
         """
         return None
 
     def read_shipped(self, text: str) -> bytes | None:
-        """Return the data that the package contains for the plan with the key `text`, or None.
+        """Return the data in the package for the plan with the key `text`, or None.
 
         The result is None without data, if the code that plans or compiles has changed since the package was built, and by default.
         """
@@ -332,7 +332,7 @@ class Backend(ABC):
     def listing(self, kernel: Kernel) -> str:
         """Return the code of `kernel` as readable text, such as assembly; an empty text in a back end without code.
 
-        The runtime prints it if `TENXOR_DEBUG` asks for it.
+        With `TENXOR_DEBUG` set to 3, the runtime prints the text.
         """
 
     @abstractmethod

@@ -65,7 +65,7 @@ def _make_evaluator_factory(
 ) -> Callable[..., Evaluator]:
     """Return a generated function `make_evaluator(*constants, *functions)`, which returns an evaluator of expressions.
 
-    An evaluator is a Python function that computes some expressions in steps, without a walk of their trees. It takes `arg_count`
+    An evaluator is a Python function from values to the values of expressions, in steps, without a walk of trees. It takes `arg_count`
     arguments, and returns the values with the numbers `results` as a tuple. The values are numbered: first the arguments, then the
     `constant_count` constants, then the result of each step. Step k calls `functions[k]` with the values numbered `operands[k]`. The
     constants and the functions are bound by `make_evaluator`, so expressions of one structure share the generated code.
@@ -92,7 +92,7 @@ def _make_evaluator_factory(
 def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
     """Append the expression `e` to the keys of `order`, after the expressions needed to compute `e`.
 
-    Expressions that are keys already are skipped. The value of a key is the formula of a composite operation, and None for any other
+    Present keys are skipped. The value of a key is the formula of a composite operation, and None for any other
     expression. The formula is a key, too, in front of the operation.
     """
     for subexpr in walk_unvisited(e, order):
@@ -140,7 +140,7 @@ class Interpreter(HostBackend):
 
     @property
     def target(self) -> Target:
-        """The machine that loops are planned for: one with vectors of 32 bytes, the same on every machine, with this number of threads."""
+        """The machine that loops are planned for: a fixed one with vectors of 32 bytes, with the present number of threads."""
         return _LOOP_PLANNING_TARGET.with_threads(num_threads())
 
     def compile(self, kernel: Kernel) -> InterpretedKernel:
@@ -153,7 +153,7 @@ class Interpreter(HostBackend):
         return partial(_launch, compiled.kernel, arguments)
 
     def listing(self, kernel: Kernel) -> str:
-        """Return an empty text: there is no code."""
+        """Return an empty text, as this back end has no code."""
         return ""
 
 
@@ -201,7 +201,7 @@ def run_kernel(
     sizes: Sequence[int],
     origins: Sequence[int],
 ) -> None:
-    """Run `kernel`, and write its results into the operands that it writes. Tests call this function with IR written by hand.
+    """Run `kernel`, and write the results into operands. Tests call this function with IR written by hand.
 
     An item of `operands` has all elements of a buffer as a 1-D array (`bfloat16` as its bits). Addresses of operand k count from element
     `origins[k]`. An item of `tables` has the offsets of a table, in elements. `scalars` and `sizes` are the values of the kernel's
@@ -360,9 +360,9 @@ class _KernelRun:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def run_stores(self, *stores: Store) -> None:
-        """Run adjacent stores: compute the values of all of them, and then write these to the operands.
+        """Run adjacent stores: first compute the values of every store, and then write the values to the operands.
 
-        A store with a false predicate writes nothing, and its values are not computed.
+        A store with a false predicate writes nothing, and computes no values.
         """
         written = [s for s in stores if s.predicate is None or self.evaluate((s.predicate,))[0]]
         for s, values in [(s, self.evaluate(s.values)) for s in written]:
@@ -424,7 +424,7 @@ class _KernelRun:
     def check_range(self, position: int, size: int, domain: str, label: object) -> None:
         """Raise IndexOutOfRange unless 0 <= position < size.
 
-        The error says what `size` is the size of: `domain` is a text such as "table t{}", with `label` in place of `{}`.
+        The error names the domain of the positions: `domain` is a text like "table t{}", with `label` in place of `{}`.
         """
         if not 0 <= position < size:
             raise IndexOutOfRange(f"{self.kernel.name}: position {position} in {domain.format(label)} of {size} elements")

@@ -25,7 +25,7 @@ ScalarValue = bool | int | NumpyFloat
 def get_primitive(e: Call) -> Callable[..., ScalarValue]:
     """Return the primitive operation of `e` as a function from the values of the operands to the value of the result.
 
-    A primitive operation is one without a formula. Integers are computed exactly and wrapped to the dtype of `e`; floats are rounded to it.
+    A primitive operation has no formula. Integers are computed exactly and wrapped to the dtype of `e`; floats are rounded.
     """
     name, dtype = e.op.name, e.dtype
     exact = partial(DTYPE_PRIMITIVES[name], dtype) if name in DTYPE_PRIMITIVES else PRIMITIVES[name]
@@ -108,7 +108,7 @@ def to_bfloat16(value: Any) -> ScalarValue:
 def _round_to_odd(value: int | float) -> np.float32:
     """Return `value` as a float32 that rounds to the same bfloat16 as `value` itself (round to odd).
 
-    An inexact result is truncated, and its last bit set.
+    An inexact result is truncated, and the last bit set.
     """
     nearest = np.float32(value)
     if math.isnan(nearest) or float(nearest) == value:
@@ -121,7 +121,7 @@ def _round_to_odd(value: int | float) -> np.float32:
 
 
 def _round_floats(function: Callable[[Any], Any]) -> Callable[[ScalarValue], Any]:
-    """Return a function of one value that applies `function`, such as `np.floor`, to a float, and returns a bool or int unchanged."""
+    """Return a function of one value that applies `function`, like `np.floor`, to a float, and returns a bool or int unchanged."""
     return lambda x: x if isinstance(x, int) else function(x)
 
 

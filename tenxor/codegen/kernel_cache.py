@@ -27,7 +27,7 @@ class _WeakEntry(ref[C]):
 
 
 class KernelCache(Generic[C]):
-    """A cache that maps kernels to their compiled forms. A back end has one. Equal kernels share an entry; an entry lives as long as its
+    """A cache that maps kernels to their compiled forms. Equal kernels share an entry; an entry lives as long as its
     value.
 
     `compile_kernel` makes the compiled form of a missing kernel. The keys are `Kernel`s, or `KernelFacts` in the LLVM back end.

@@ -26,7 +26,7 @@ IndexExprs = tuple[Expr, ...]  # the index expressions of a load, beside the ind
 
 
 def find_lane_term(address: Address, lanes: Lanes | None) -> Term | None:
-    """Return the term of `address` for the axis along which the lanes run. Return None without lanes, or if the address has no such term.
+    """Return the term of `address` for the axis along which the lanes run. Return None without lanes, or without a term for their axis.
 
     Without the term, the address is equal in all lanes, unless index expressions vary.
     """
@@ -51,7 +51,7 @@ def load_operand_address(em: Emitter, operand: int) -> Value:
 def pointer_to(em: Emitter, operand: int) -> Value:
     """Emit the pointer to the operand number `operand` at the entry of the kernel's function; later calls return the same value.
 
-    The pointer is the one that the launch passes. It points to the element at address 0: an `Address.offset` is not included.
+    The launch passes this pointer, to the element at address 0: an `Address.offset` is not included.
     """
     address = load_operand_address(em, operand)
     return em.emit_once(
@@ -87,13 +87,13 @@ def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
 def _depth_of_term(em: Emitter, term: Term, indices: IndexExprs) -> int:
     """Return the depth in `em.scopes` of the innermost scope that the index of `term` depends on; 0 is the function itself.
 
-    The index is that of a loop, or the value of an item of `indices`.
+    The index is the index of a loop, or the value of an item of `indices`.
     """
     return em.depth_of_axis(term.axis) if term.axis >= 0 else em.depth_of(indices[~term.axis])
 
 
 def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indices: IndexExprs = ()) -> Value:
-    """Emit the sum of the offset of `address` and of `terms`, those of its terms that are equal in all lanes.
+    """Emit the sum of the offset of `address` and of `terms`, the terms equal in every lane.
 
     Return the sum as a 64-bit scalar, in elements. Each term is added in the outermost scope in which its index is known.
     """
@@ -110,7 +110,7 @@ def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indic
 
 
 def emit_term_offset(em: Emitter, term: Term, index: Value) -> Value:
-    """Emit the summand that `term` contributes to an address at the scalar index `index`, and return it as a 64-bit scalar, in elements.
+    """Emit the summand of `term` in an address at the scalar index `index`. Return a 64-bit scalar, in elements.
 
     The summand is the index times the step of the term, or an entry of an offset table.
     """
@@ -142,7 +142,7 @@ def locate_row(em: Emitter, address: Address, term: Term, pointer: Value, elemen
 
 
 def emit_position_value(em: Emitter, e: Position) -> ValueVectors:
-    """Emit the number that the address of `e` has, in the dtype of `e`; nothing is loaded from it. argmax gets its positions so.
+    """Emit the address of `e` as a number in the dtype of `e`, without a load from the address. argmax gets positions so.
 
     Return a list with a scalar, or vectors with a number for each lane. A contiguous address of a narrower dtype than 64 bits is counted in
     that dtype, since narrowing vectors takes several instructions.
@@ -157,7 +157,7 @@ def emit_position_value(em: Emitter, e: Position) -> ValueVectors:
 def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> ValueVectors:
     """Emit `address` as a number of elements behind the operand's pointer, a 64-bit integer.
 
-    Return a list with a scalar if all lanes have the same number, or vectors with a number for each lane of the step. The views of a view
+    Return a list with a scalar if the lanes have the same number, or vectors with a number for each lane of the step. The views of a view
     chain are followed to the last one.
     """
     term = find_lane_term(address, em.lanes)
@@ -176,7 +176,7 @@ def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> V
 
 
 def _emit_lane_offsets(em: Emitter, term: Term) -> ValueVectors:
-    """Emit the summand that `term`, the term for the axis of the lanes, contributes to an address in each lane, in elements.
+    """Emit the summand of `term`, the term for the axis of the lanes, in an address, for each lane and in elements.
 
     Return the vectors of the step.
     """
@@ -196,7 +196,7 @@ def _count_from(em: Emitter, lanes: Lanes, start: Value) -> ValueVectors:
 
 
 def _emit_term_offsets(em: Emitter, term: Term, indices: ValueVectors) -> ValueVectors:
-    """Emit the summand that `term` contributes to an address at each index in the vectors `indices`, in elements.
+    """Emit the summand of `term` in an address at each index in the vectors `indices`, in elements.
 
     Return as many vectors. Here `indices` are values, not expressions.
     """

@@ -19,9 +19,9 @@ _INT64 = struct.Struct("<q")
 
 
 class LinkedCode:
-    """Machine code that is loaded and ready to run. `code[symbol]` is the address of a function; `addresses` has all, by name.
+    """Machine code, loaded and ready to run. `code[symbol]` is the address of a function; `addresses` maps names to addresses.
 
-    The code stays in memory as long as this object is referenced: `memory`, an object of any class, owns the memory.
+    The code stays in memory as long as this object is referenced: `memory` is the owner of the code's memory.
     """
 
     __slots__ = ("__weakref__", "_memory", "addresses")
@@ -30,7 +30,7 @@ class LinkedCode:
         self._memory, self.addresses = memory, addresses
 
     def __getitem__(self, symbol: str) -> int:
-        """Return the address of the function `symbol`; raise KeyError if the code has no such function."""
+        """Return the address of the function `symbol`; raise KeyError for an unknown symbol."""
         return self.addresses[symbol]
 
 
@@ -56,7 +56,9 @@ class CodeImage(NamedTuple):
 
     @classmethod
     def deserialize(cls, serialized: bytes) -> CodeImage:
-        """Return the image stored in `serialized`, which must be the unchanged result of `serialize`. Other bytes may raise any error."""
+        """Return the image stored in `serialized`, which must be the unchanged result of `serialize`. Different bytes may raise an
+        arbitrary error.
+        """
         return cls(*marshal.loads(memoryview(serialized)[len(IMAGE_MAGIC) :]))
 
     def load(self) -> LinkedCode | None:

@@ -65,7 +65,7 @@ class MachineCode:
 
 
 class Compiler:
-    """The compiler for a target, by default this machine, where the code then runs. It finds or makes the code of each kernel.
+    """The compiler for a target, by default this machine, where the code then runs. The compiler finds or makes the code of each kernel.
 
     `kernels` caches the code in memory. `shipped_objects` is the code in the package for this machine, or None. `compiled_count` counts the
     kernels compiled here, and `loaded_count` those found in the package or on disk; a kernel that returns counts again. The emitter and
@@ -89,7 +89,7 @@ class Compiler:
 
     @property
     def full_target(self) -> Target:
-        """The target, with LLVM's description of this processor in place of `NATIVE_CPU`; the first access may ask LLVM for it.
+        """The target, with LLVM's description of this processor in place of `NATIVE_CPU`; the first access may ask LLVM.
 
         A target that names a processor is returned unchanged.
         """
@@ -105,7 +105,7 @@ class Compiler:
 
     @lazy_attribute
     def target_machine(self) -> Any:
-        """LLVM's code generator for the target, an LLVM object of the class TargetMachine; the first access loads LLVM and makes it."""
+        """LLVM's code generator for the target, an LLVM object of the class TargetMachine; made at the first access, which loads LLVM."""
         from .llvmlite_binding import create_target_machine
 
         return create_target_machine(self.full_target)
@@ -120,13 +120,13 @@ class Compiler:
     def get(self, kernel: Kernel | KernelFacts) -> MachineCode:
         """Return the machine code of a kernel: from memory, from the package, from disk, or compiled now.
 
-        With `KernelFacts` instead of a kernel, the code is found by the hash in the facts. It is never compiled: raise NotCompiled if it is
-        not found. Equal arguments give the same object.
+        With `KernelFacts` instead of a kernel, the code is found by the hash in the facts. Missing code is not compiled: raise NotCompiled
+        if the code is not found. Equal arguments give the same object.
         """
         return self.kernels.get(kernel)
 
     def _make_facts(self, kernel: Kernel, text: str) -> KernelFacts:
-        """Return the facts that a launch of `kernel` needs, with the hash of `text`, the fingerprint of the kernel."""
+        """Return the facts for launches of `kernel`, with the hash of `text`, the fingerprint of the kernel."""
         product = kernel.contraction
         twins = None if product is None else ContractionFacts(product.symmetric_pairs)
         min_grain = kernel.choose_grain(self.target.thread_limits) if kernel.split_axis >= 0 else 0
@@ -144,7 +144,7 @@ class Compiler:
     def _make_code(self, kernel: Kernel | KernelFacts) -> MachineCode:
         """Return new `MachineCode` for `kernel`, which `self.kernels` lacks. The cache `self.kernels` calls this method.
 
-        A kernel and its facts are two keys: if the code is in memory under the other key, both share it. Raise NotCompiled for
+        A kernel and its facts are two keys: both share code in memory. Raise NotCompiled for
         `KernelFacts` whose code is not found.
         """
         if isinstance(kernel, KernelFacts):
@@ -180,7 +180,7 @@ class Compiler:
         return stored
 
     def load_parallel_for(self) -> Any:
-        """Return the code that shares loops between threads, as a `LinkedCode` with the functions `parallel_for.FUNCTION_NAMES`.
+        """Return the code to share loops between threads, as a `LinkedCode` with the functions `parallel_for.FUNCTION_NAMES`.
 
         The first call loads the code. Return None if the code cannot be linked in this process: the system lacks the semaphores that it
         calls.
@@ -209,9 +209,9 @@ class Compiler:
         return function
 
     def load_row_loop(self, pointers: int, scalars: int, *, has_scratch: bool = False) -> LinkedCode:
-        """Return the code that runs a kernel on each row of arrays with several axes, with the function `STRIDED_ROWS_SYMBOL`.
+        """Return code to run a kernel on each row of arrays with several axes, with the function `STRIDED_ROWS_SYMBOL`.
 
-        The kernel may be any that has `pointers` operands, `scalars` scalar parameters, and with `has_scratch` scratch memory. The first
+        The kernel has `pointers` operands, `scalars` scalar parameters, and with `has_scratch` scratch memory. The first
         call for these numbers loads the code. `strided_rows.py` describes the arguments of the function.
         """
         rows = self._row_loops.get((pointers, scalars, has_scratch))
@@ -227,7 +227,7 @@ class Compiler:
         """Return new code that runs `kernel` on each row or matrix of operands with several axes (`strided_rows.py`).
 
         `kernel` is a kernel for vectors or matrices; with `has_scratch`, it has scratch memory. Each launch must pass the address of
-        `kernel` as the first size argument of the new code. The facts of the new code have no hash, so it cannot be found in another
+        `kernel` as the first size argument of the new code. The facts of the new code have no hash, so the code cannot be found in another
         process.
         """
         facts = kernel.facts
@@ -240,7 +240,7 @@ class Compiler:
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
         """Return linked machine code with the functions `symbols`, and its origin: "shipped", "disk" or "compiled".
 
-        The code is found under a hash of `text`. If it is not found, it is compiled from `llvm_ir()`, the text of an LLVM module, and
+        The code is found under a hash of `text`. Missing code is compiled from `llvm_ir()`, the text of an LLVM module, and
         stored on disk. `name` names the code in errors. Raise RuntimeError if the compiled code cannot be linked here.
         """
         text_hash = kernel_disk_cache.hash_text(text)
@@ -335,7 +335,7 @@ _compiler: Compiler | None = None
 def compiler() -> Compiler:
     """Return the compiler of this process, for this machine; the first call makes it.
 
-    Threads that call at the same time may each make a compiler; all get the first one stored. No lock is held, since a new compiler asks
+    Concurrent threads may each make a compiler; every thread gets the first compiler stored. No lock is held, since a new compiler asks
     LLVM, and a signal handler may compute meanwhile.
     """
     global _compiler
@@ -359,7 +359,7 @@ def use_compiler(replacement: Compiler) -> Iterator[None]:
 
 
 def count_compilations() -> tuple[int, int]:
-    """Return two counts: the kernels that this process compiled, and those that it loaded from the package or from disk.
+    """Return two counts: the kernels compiled by this process, and the kernels loaded from the package or from disk.
 
     The result is (0, 0) while the process has no compiler; this function makes none.
     """

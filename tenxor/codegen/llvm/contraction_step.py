@@ -17,7 +17,7 @@ MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state 
 def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
     """Emit the next state of a component of a reduction by the formula `value`. Return the vectors of the step, or a list with a scalar.
 
-    `values` maps the leaves of the formula, but for constants, to their values; it also receives those of subexpressions. The formula may
+    `values` maps the leaves of the formula, but for constants, to their values; the values of subexpressions are added. The formula may
     add at most `MAX_PRODUCT_TERMS` products of floats to the old state, or subtract them. Then each is added by a fused multiply-add, and
     rounded once.
     """
@@ -51,7 +51,7 @@ def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
 
 
 def _collect_products(term: Expr, is_subtracted: bool, products: ProductTerms) -> bool:
-    """Append the products in `term` to `products`, and return True, if it is a product, or a sum or difference of products.
+    """Append the products in `term`, a product or a sum or difference of products, to `products`, and return True.
 
     Terms of complex products are sums of products. `is_subtracted` says that the term is subtracted. Return False for a term of another
     form, or if `products` would get longer than `MAX_PRODUCT_TERMS`; `products` may then be incomplete.

@@ -1,4 +1,4 @@
-"""The features of this processor, as the instruction CPUID reports them. LLVM knows more, but takes longer to load than all steps before a
+"""The features of this processor, as reported by the instruction CPUID. LLVM knows more, but takes longer to load than all steps before a
 first result.
 
 x86-64 has levels, each with the instructions of the lower levels. A process that knows its level can run code compiled elsewhere for this
@@ -46,7 +46,7 @@ class CpuLevel(NamedTuple):
     def can_serve(self, host: Target) -> bool:
         """Return whether code compiled for the plain machine `self.target` may serve the machine `host`.
 
-        It may if code compiled for `host` would differ only in the order of instructions. So both machines must agree in every property
+        This is so if code compiled for `host` would differ only in the order of instructions. So both machines must agree in every property
         that the emitter reads, from vector sizes to cache lines and blocks.
         """
         plain = self.target
@@ -78,7 +78,7 @@ def detect_features() -> frozenset[str]:
 
 @cache
 def _ask_cpuid() -> frozenset[str]:
-    """Run a few instructions of machine code with CPUID and XGETBV, and return the set that `detect_features` describes.
+    """Run a few instructions of machine code with CPUID and XGETBV, and return the set described by `detect_features`.
 
     The result is kept for the process. Raise OSError if the system forbids executable memory.
     """
@@ -111,7 +111,7 @@ def _ask_cpuid() -> frozenset[str]:
 def detect_level() -> CpuLevel | None:
     """Return the highest level of x86-64 whose instructions this processor has, of the two levels for which code is shipped.
 
-    Return None for a processor below x86-64-v3, and for one with AVX-512F but without all of x86-64-v4: no code is shipped for them.
+    Return None for a processor below x86-64-v3, and for one with AVX-512F but without all of x86-64-v4: no code is shipped for either.
     """
     present = detect_features()
     v3_features = {*_LEAF_1_ECX, "bmi", "avx2", "bmi2", *_EXTENDED_ECX}

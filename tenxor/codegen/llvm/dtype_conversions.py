@@ -1,5 +1,5 @@
 """Elements in LLVM IR: their types in memory and in registers, constants, and conversions between dtypes. The functions run while a kernel
-is compiled; those that begin with "Emit" append instructions, and return the value that these have at run time.
+is compiled; a function that emits a conversion appends instructions, and returns their result at run time.
 
 In registers a bool is a single bit, and a float16 or bfloat16 is a float32 that fits the narrow type. The code for an operation rounds its
 result (`round_to_dtype`). This is the register form of a value; the memory form has the dtype's own bits. A value is a scalar or a vector;
@@ -128,9 +128,9 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 
 
 def round_to_dtype(dtype: DType, value: Value) -> Value:
-    """Emit the rounding of `value` to `dtype`, for a float32 that is the result of an operation of the narrow dtype float16 or bfloat16.
+    """Emit the rounding of `value` to `dtype`, for a float32, the result of an operation of the narrow dtype float16 or bfloat16.
 
-    The rounded value is still a float32. For any other dtype, return `value` unchanged.
+    The rounded value is still a float32. For a wider dtype, return `value` unchanged.
     """
     if dtype is float16:
         return _widen_half(_narrow_to_half(value))
@@ -213,8 +213,8 @@ def _int_to_float(value: Value, source: DType, target: DType) -> Value:
 def _convert_by_halves(value: Value, *, signed: bool) -> Value:
     """Emit the conversion of 64-bit integers, unsigned unless `signed`, to the nearest float64, by arithmetic on vectors.
 
-    The upper half of an integer becomes the last digits of the float64 2**84, the lower half those of 2**52. Both powers are subtracted
-    again, so only the last sum rounds.
+    The upper half of an integer becomes the last digits of the float64 2**84, the lower half the last digits of 2**52. Both powers are
+    subtracted again, so only the last sum rounds.
     """
     if signed:
         value = value ^ -(1 << 63)  # adds 2**63, for the same code as without a sign
@@ -224,7 +224,7 @@ def _convert_by_halves(value: Value, *, signed: bool) -> Value:
 
 
 def _round_to_53_bits_odd(value: Value, signed: bool) -> Value:
-    """Emit the rounding of a 64-bit integer, unsigned unless `signed`, to an integer that is exact as a float64.
+    """Emit the rounding of a 64-bit integer, unsigned unless `signed`, to an integer exact as a float64.
 
     The last bit kept is set if lower bits are lost (round to odd). So a later rounding gives the result of a single rounding.
     """

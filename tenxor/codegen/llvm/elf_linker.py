@@ -1,4 +1,4 @@
-"""A linker that turns object files into code images, which are loaded without LLVM (`code_image.py`).
+"""A linker from object files to code images, which are loaded without LLVM (`code_image.py`).
 
 LLVM's object file of a kernel is simple: sections, and relocations, the positions in them where distances and addresses belong. The code
 is position-independent, so nearly all relocations are distances within the image, which are filled in here, once. A call of a C function
@@ -39,10 +39,10 @@ _pack_int32, _pack_int64 = struct.Struct("<i").pack_into, struct.Struct("<q").pa
 
 
 class _Section(NamedTuple):
-    """A section header of an ELF file, whose fields it has in their order. `begin` is the offset of the content in the file.
+    """A section header of an ELF file, with the fields in the order of the file. `begin` is the offset of the content in the file.
 
-    Sizes and offsets are in bytes. `kind` is the type of the section; for relocations, `info` is the number of the section to relocate, and
-    `link` that of the symbol table.
+    Sizes and offsets are in bytes. `kind` is the type of the section. For relocations, `info` is the number of the section to relocate, and
+    `link` is the number of the symbol table.
     """
 
     name: int
@@ -65,7 +65,7 @@ class _Symbol(NamedTuple):
 
 
 class _Unsupported(Exception):
-    """Raised for a feature of an object file that this linker cannot handle; LLVM's linker then links the file."""
+    """Raised for a feature of an object file beyond this linker; LLVM's linker then links the file."""
 
 
 def link_object(object_file: bytes, symbols: tuple[str, ...]) -> CodeImage | None:
@@ -83,7 +83,7 @@ class _Linker:
     """The sections of an object file, their offsets in the image, and the content of the image while it is being linked.
 
     `content` has a part for code and constants, which ends with the stubs and the address table, and a part for variables. An entry of the
-    address table is the address of a symbol, filled in when the image is loaded. A stub is code that jumps to such an address.
+    address table is the address of a symbol, filled in when the image is loaded. A stub is code with a jump to an address in the table.
     """
 
     def __init__(self, object_file: bytes) -> None:
@@ -143,7 +143,7 @@ class _Linker:
     def _count_addressed_symbols(self) -> int:
         """Return how many symbols may need a stub or an entry of the address table.
 
-        These are undefined symbols, and symbols of relocations that refer to the table.
+        The count includes undefined symbols, and symbols of relocations to table entries.
         """
         return len(
             {
@@ -200,7 +200,7 @@ class _Linker:
         return _RELOCATION.iter_unpack(self.object_file[table.begin : table.begin + table.size])
 
     def _find_table_entry(self, symbol: _Symbol) -> int:
-        """Return the offset in the image of the entry of the address table for `symbol`. The entry is added if it is missing."""
+        """Return the offset in the image of the entry of the address table for `symbol`. A missing entry is added."""
         if symbol not in self.table_entries:
             self.table_entries[symbol] = self.next_entry
             self._write_address(self.next_entry, symbol, 0)
@@ -208,7 +208,7 @@ class _Linker:
         return self.table_entries[symbol]
 
     def _find_stub(self, symbol: _Symbol) -> int:
-        """Return the offset in the image of the stub that jumps to `symbol`, a C function of the process. It is added if it is missing."""
+        """Return the offset in the image of the stub that jumps to `symbol`, a C function of the process. A missing stub is added."""
         if symbol not in self.stubs:
             self.stubs[symbol] = stub = self.next_stub
             _STUB.pack_into(self.content, stub, _JUMP_OPCODE, self._find_table_entry(symbol) - stub - _JUMP_BYTES)
@@ -216,7 +216,8 @@ class _Linker:
         return self.stubs[symbol]
 
     def _write_address(self, position: int, symbol: _Symbol, addend: int) -> None:
-        """Write the known part of an address into the image at `position`, and record the position, so that the loader completes it.
+        """Write the known part of an address into the image at `position`, and record the position, so that the loader completes the
+        address.
 
         The address is `addend` bytes behind `symbol`.
         """

@@ -1,5 +1,5 @@
 """Emit loops: over whole axes and blocks, in chunks, with lanes along an axis or across a reduction. The functions run while a kernel is
-compiled: they append LLVM IR to the kernel `em`. A `Value`, such as an index, stands for a value at run time.
+compiled: they append LLVM IR to the kernel `em`. A `Value`, like an index, stands for a value at run time.
 
 Each nest has lanes along a single axis. The loop over this axis is emitted twice: with steps of `unroll` whole vectors, and with masked
 single vectors for the rest. If an iteration computes much, the loop is emitted once, and only its loads and stores twice. A reduction
@@ -37,7 +37,7 @@ def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
     """Emit the loop `s` from index `begin` up to, but without, `end`, by the function for the kind of loop.
 
     The loop runs over blocks (`s.block`), with lanes (`LoopAxis.vector`), or with iterations side by side (`s.jam_factor`). A reduction
-    whose lanes run along an inner loop keeps a state in each lane. Any other loop runs one iteration at a time.
+    whose lanes run along an inner loop keeps a state in each lane. A plain loop runs a single iteration at a time.
     """
     axis = em.kernel.axes[s.axis]
     if s.block:
@@ -75,7 +75,7 @@ def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit the loop `s` in whole steps from `begin` on. Return the index where it stops, with less than a step left before `end`.
+    """Emit the loop `s` in whole steps from `begin` on. Return the stop index, with less than a step left before `end`.
 
     A step has `step` indices: 1, or the lanes of the vectors of the step. A long sum of floats is taken in chunks: each chunk begins with
     the identity, and the sums are added up. If the stop flag is set at run time, the index is `end`.
@@ -105,7 +105,7 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit the loop `s` in whole steps of `step` indices from `begin` on, and return the index where it stops.
+    """Emit the loop `s` in whole steps of `step` indices from `begin` on, and return the index where the loop stops.
 
     Less than a step is then left before `end`; under a mask, the last step may reach past `end`. A sequential loop polls the stop flag
     (`_polls_stop_flag`). If the flag is set, the loop ends early, and the index is `end`.
@@ -130,7 +130,7 @@ def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 def _polls_stop_flag(em: Emitter, s: For) -> bool:
     """Return whether the code of the loop `s` reads the stop flag: every sequential loop of an interruptible kernel does.
 
-    A sequential loop may be a single long iteration of a parallel loop. `Kernel.is_interruptible` says which kernels are interruptible.
+    A sequential loop may be a single long iteration of a parallel loop. `Kernel.is_interruptible` has the conditions.
     """
     return em.listens and not em.kernel.axes[s.axis].parallel
 
@@ -141,7 +141,7 @@ def _is_masked(em: Emitter, s: For) -> bool:
 
 
 def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit the loop `s` in whole steps of `step` indices from `begin` on, without the stop flag. Return the index where it stops.
+    """Emit the loop `s` in whole steps of `step` indices from `begin` on, without the stop flag. Return the stop index.
 
     Less than a step is then left before `end`; under a mask, the last step may reach past `end`.
     """

@@ -54,7 +54,7 @@ def _update_vectors(em: Emitter, s: Accumulate, new_vectors: ValueVectors) -> No
 
 
 def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> None:
-    """Emit the update of the elements that `s` writes, active lane by active lane, or of a single element without lanes.
+    """Emit the update of the elements written by `s`, active lane by active lane, or of a single element without lanes.
 
     `values` has the vectors, or the scalar, of each item of `s.values`.
     """
@@ -74,7 +74,7 @@ def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> Non
 
 
 def _extract_lane(vectors: ValueVectors, u: int, lane: int) -> Value:
-    """Emit the extraction of lane number `lane` of `vectors[u]`, and return the scalar. If `vectors` has only a scalar, return that."""
+    """Emit the extraction of lane number `lane` of `vectors[u]`, and return a scalar. A scalar in `vectors` is returned unchanged."""
     return vectors[u].lane(lane) if vectors[0].lanes else vectors[0]
 
 
@@ -96,7 +96,7 @@ def _update_element(em: Emitter, s: Accumulate, offset: Value, new_values: list[
 
 
 def _reads_old_value(s: Accumulate) -> bool:
-    """Return whether the element that `s` stores depends on the old element in memory, as in an addition.
+    """Return whether the element stored by `s` depends on the old element in memory, as in an addition.
 
     The result is False if each component of the new element is a bare `Arg`, as in an assignment of the value. The old element is then not
     loaded.

@@ -30,9 +30,9 @@ EmitIteration = Callable[[Value], Value]  # emits one iteration of a loop at an 
 class Emitter:
     """A kernel being emitted: the open loops, the lanes, and the values and states emitted so far.
 
-    `emit_kernel` makes an emitter, and passes it as `em` to the functions that emit statements and leaves. The methods run while the kernel
-    is compiled. They append LLVM IR at the cursor of `builder`; a `Value` stands for a value at run time. `ValueVectors` are a list with a
-    single scalar, or with the `unroll` vectors of `lanes`. `leaf_emitters` and `statement_emitters` map the classes of leaves and
+    `emit_kernel` makes an emitter, and passes the emitter as `em` to the functions for statements and leaves. The methods run while the
+    kernel is compiled. They append LLVM IR at the cursor of `builder`; a `Value` stands for a value at run time. `ValueVectors` are a list
+    with a single scalar, or with the `unroll` vectors of `lanes`. `leaf_emitters` and `statement_emitters` map the classes of leaves and
     statements to the functions that emit them.
 
     In all methods, an axis is the number of a loop in `kernel.axes`, and an accumulator the number of a reduction in
@@ -125,7 +125,7 @@ class Emitter:
 
     @contextmanager
     def outside_loops(self) -> Iterator[None]:
-        """Let the `with` statement's body emit its code in the function in front of all open loops, which are not in `scopes` meanwhile."""
+        """Let the `with` statement's body emit code in front of the open loops, which are not in `scopes` meanwhile."""
         inner, self.scopes = self.scopes[1:], self.scopes[:1]
         self.continue_innermost()
         yield
@@ -134,7 +134,7 @@ class Emitter:
 
     @contextmanager
     def in_scope(self, depth: int) -> Iterator[None]:
-        """Let the `with` statement's body emit its code at the end of the scope at `depth`, and then continue in the scope of before."""
+        """Let the `with` statement's body emit code at the end of the scope at `depth`, and then continue in the scope of before."""
         old_depth = self.depth
         self.continue_at(depth)
         yield
@@ -158,7 +158,7 @@ class Emitter:
     # Arguments and memory
 
     def argument(self, index: int, name: str) -> Value:
-        """Emit the load of the 64-bit word number `index` of the packed arguments, before all loops, and return it as an integer.
+        """Emit the load of the 64-bit word number `index` of the packed arguments, before the loops, and return an integer.
 
         `name` is a name for the value in the LLVM IR. Later calls emit nothing, and return the same value.
         """
@@ -167,8 +167,8 @@ class Emitter:
     def size_parameter(self, index: int) -> Value:
         """Emit the load of the size parameter number `index` of the kernel, a 64-bit integer: a size, a stride or an offset.
 
-        Behind the parameters of the kernel follows the stop flag, if the kernel polls it. The address of the scratch memory and its bytes
-        per thread come last. Later calls emit nothing, and return the same value.
+        Behind the parameters of the kernel follows the stop flag of an interruptible kernel. The address of the scratch memory and its
+        bytes per thread come last. Later calls emit nothing, and return the same value.
         """
         k = self.kernel
         return self.argument(len(k.operands) + k.table_count + len(k.scalar_dtypes) + index, f"s{index}")
@@ -200,7 +200,7 @@ class Emitter:
         return self.builder.constant(I64, 0), self.extent(axis)
 
     def scratch_address(self) -> Value:
-        """Emit the address of the scratch memory of the thread that runs the kernel, as a 64-bit integer."""
+        """Emit the address of the scratch memory of the present thread, as a 64-bit integer."""
         first_number = self.kernel.size_count + self.listens
         start, size = self.size_parameter(first_number), self.size_parameter(first_number + 1)
         return self.emit_once(0, "scratch", lambda: start + self.worker * size)
@@ -234,7 +234,7 @@ class Emitter:
     ) -> Value:
         """Emit a loop over `axis` from `begin` on, while at least `min_remaining` indices are left before `end`.
 
-        Return the index at which the loop stops. `emit_iteration(index)` is called once, emits the code of an iteration at an index, and
+        Return the stop index. `emit_iteration(index)` is called once, emits the code of an iteration at an index, and
         returns the next index. The states of the reductions `accumulators` are carried from iteration to iteration. If not `binds_axis`,
         the loop runs over blocks of the axis, and the code inside must not use the index as the axis's own.
         """
@@ -275,7 +275,7 @@ class Emitter:
         return index
 
     def only_if(self, condition: Value, emit_inner: Callable[[], object], *, inside_branch: bool = False) -> None:
-        """Emit a branch around the code that `emit_inner()` emits, so that the code runs only if the scalar `condition` holds.
+        """Emit a branch around the code of `emit_inner()`, to run only if the scalar `condition` holds.
 
         Values that depend on the innermost loop are computed before the branch, or with `inside_branch` inside the branch.
         """
@@ -300,7 +300,7 @@ class Emitter:
     # Expressions
 
     def depth_of(self, e: Expr) -> int:
-        """Return the depth of the innermost scope that the expression `e` depends on: the outermost scope in which `e` can be emitted.
+        """Return the depth of the innermost scope needed by the expression `e`: the outermost scope for the code of `e`.
 
         A running state (`State`) depends on the innermost scope.
         """
@@ -315,9 +315,9 @@ class Emitter:
         return depth
 
     def value(self, e: Expr) -> ValueVectors:
-        """Return the value of the expression `e`, as a scalar or the vectors of a step. Emit it first, unless it is emitted already.
+        """Return the value of the expression `e`, as a scalar or the vectors of a step. Emit missing code first.
 
-        The code goes into the outermost loop in which all operands are known.
+        The code goes into the outermost loop with known operands.
         """
         emitted = self.find_emitted(e)
         if emitted is None:
@@ -327,11 +327,11 @@ class Emitter:
         return emitted
 
     def __contains__(self, e: object) -> bool:
-        """Return whether `e` is an expression whose value can be used without further code (`find_emitted`)."""
+        """Return whether `e` is an expression with a value already emitted, or one that needs no code (`find_emitted`)."""
         return isinstance(e, Expr) and self.find_emitted(e) is not None
 
     def find_emitted(self, e: Expr) -> ValueVectors | None:
-        """Return the value of an expression if no code is needed, or else None. Emit no code.
+        """Return the value of an expression if no code is needed, or None. Emit no code.
 
         The value is that of a constant, a state or a result, or a value emitted earlier in an open scope. It is a list with a scalar, or
         the vectors of a step.

@@ -61,15 +61,15 @@ class LlvmBackend(HostBackend):
         return {kernel: code for kernel, code in compiler().kernels.live_kernels.items() if not isinstance(kernel, KernelFacts)}
 
     def kernel_count(self) -> int:
-        """Return the number of kernels in memory, those found by facts alone included."""
+        """Return the number of kernels in memory, including code found by facts alone."""
         return len(compiler().kernels)
 
     def drop_recent_kernels(self) -> None:
-        """Drop the references to recently requested kernels, so that those without other references are unloaded."""
+        """Drop the references to recently requested kernels, so that kernels without further references are unloaded."""
         compiler().kernels.drop_recent()
 
     def count_compilations(self) -> tuple[int, int]:
-        """Return two counts: the kernels that this process compiled, and those loaded from the package or from disk."""
+        """Return two counts: the kernels compiled by this process, and the kernels loaded from the package or from disk."""
         return count_compilations()
 
     @property
@@ -87,7 +87,7 @@ class LlvmBackend(HostBackend):
         return compiled.facts if compiled.facts.text_hash else None  # code that runs another kernel cannot be found by a hash
 
     def find_compiled(self, facts: KernelFacts) -> MachineCode | None:
-        """Return the code with the hash in `facts`, from memory, from the package or from disk; None if it is not found."""
+        """Return the code with the hash in `facts`, from memory, from the package or from disk; None for missing code."""
         try:
             return compiler().get(facts)
         except NotCompiled:

@@ -1,6 +1,6 @@
 """A compiler for each level of x86-64: it collects the code images that a wheel contains for other machines (`shipped_code.py`).
 
-A level is a set of instructions that many processors have, such as x86-64-v3 (`CpuLevel`). Only the builder of wheels (`aot/build.py`) uses
+A level is a set of instructions that many processors have, like x86-64-v3 (`CpuLevel`). Only the builder of wheels (`aot/build.py`) uses
 this module.
 """
 
@@ -54,7 +54,7 @@ class LevelCompiler(Compiler):
 
     @property
     def file_name(self) -> str:
-        """The name of the shipped file of this level, without a folder, such as `x86-64-v3.objects`."""
+        """The name of the shipped file of this level, without a folder, like `x86-64-v3.objects`."""
         return self.level.name + shipped_code.FILE_SUFFIX
 
     def build_content(self) -> bytes:

@@ -1,6 +1,6 @@
 """Analyses of loops and expressions in the loop IR: the reductions and stores in a loop, and the loops that a value depends on.
 
-A reduction is a number in `Kernel.accumulators`. Its state is the running value, such as the sum so far.
+A reduction is a number in `Kernel.accumulators`. The state is the running value, like the sum so far.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ...ops.expr import Expr, walk_unvisited
 def find_carried_reductions(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
     """Return the numbers, in `accumulators`, of the reductions with a state that `loop` carries from iteration to iteration.
 
-    Such a reduction is updated in the loop or in an inner loop, but not started there. It has no row of states (`Accumulator.row_axis`)
-    along any of these loops.
+    Such a reduction is updated in the loop or in an inner loop, but not started there. The reduction has no row of states
+    (`Accumulator.row_axis`) along any of these loops.
     """
     updated: list[int] = []
     for s in loop.body:
@@ -70,8 +70,8 @@ _NO_DEPENDENCIES: Dependencies = (frozenset(), frozenset(), False)
 def find_dependencies(e: Expr, memo: dict[Expr, Dependencies]) -> Dependencies:
     """Return what the expression `e` depends on: the axes, the reductions whose result it reads, and whether it reads a running state.
 
-    Axes and reductions are sets of numbers. A result (`Result`) is complete, and a running state (`State`) is not. `memo` is a cache: it
-    has the answers for earlier expressions, and those for `e` and its subexpressions are added.
+    Axes and reductions are sets of numbers. A result (`Result`) is complete, and a running state (`State`) is not. `memo` is a cache: the
+    dict has the answers for earlier expressions, and those for `e` and its subexpressions are added.
     """
     dependencies = memo.get(e)
     if dependencies is not None:

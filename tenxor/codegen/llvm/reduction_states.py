@@ -1,5 +1,5 @@
 """Emit states of reductions: start, updates, and the combination of lanes and chunks, always by the same tree. The functions run while a
-kernel is compiled: they append LLVM IR to the kernel `em`. A state is the running value of a reduction, such as the sum so far.
+kernel is compiled: they append LLVM IR to the kernel `em`. A state is the running value of a reduction, like the sum so far.
 
 A reduction takes the elements in the order of the loops. Sums of floats are an exception: elements are taken in chunks, and the results of
 the chunks are added one by one. So rounding errors grow with the length of a chunk and the number of chunks, and not with the number of all
@@ -24,14 +24,14 @@ SCALAR_CHUNK_STEPS = 8  # steps of a chunk in a loop without lanes, as in sums o
 
 
 def emit_init(em: Emitter, s: Init) -> None:
-    """Emit the statement `s`, the start of a reduction: the running state becomes the identity, such as 0 for a sum (`start_state`)."""
+    """Emit the statement `s`, the start of a reduction: the running state becomes the identity, like 0 for a sum (`start_state`)."""
     start_state(em, s.accumulator)
 
 
 def start_state(em: Emitter, accumulator: int) -> None:
     """Emit the identity of the reduction number `accumulator`, such as 0 for a sum, and make it the running state.
 
-    The state goes into `em.states` and `em.results`; nothing is returned. It is in vectors if `em.lanes` is not None.
+    The state goes into `em.states` and `em.results`; nothing is returned. The state is in vectors if `em.lanes` is not None.
     """
     f = em.kernel.accumulators[accumulator]
     states = [em.vector_value(e) for e in f.reduction.identity(f.state_dtypes)]

@@ -51,7 +51,7 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads that share large work to `count`, from 1 to `max_threads()`.
+    """Set the number of threads for large work to `count`, from 1 to `max_threads()`.
 
     If this is a change, end the worker threads, and clear the caches whose entries depend on the number. Unless `set_num_threads` was
     called, forked processes determine their own number. `tenxor.threadpool` calls this function for a temporary change.

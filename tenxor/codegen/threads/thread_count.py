@@ -1,4 +1,4 @@
-"""The number of threads that share large work, with the calling thread counted. The first result already asks for this number.
+"""The number of threads for large work, with the calling thread counted. The first result already asks for this number.
 `worker_pool.py` starts the threads.
 
 `TENXOR_NUM_THREADS` sets the number, or else `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their workers. The default is
@@ -21,7 +21,7 @@ ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU = 64, 8
 
 
 def max_threads() -> int:
-    """Return the largest number of threads that a program may set: 64, or 8 for each CPU of this machine if that is more."""
+    """Return the largest number of threads allowed: the greater of 64 and 8 for each CPU of this machine."""
     return max(ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU * (os.cpu_count() or 1))
 
 
@@ -36,9 +36,9 @@ def _read_default_count() -> int:
 
 
 def _choose_default_count() -> int:
-    """Return the number of threads for an unset `TENXOR_NUM_THREADS`: `OMP_NUM_THREADS`, or else 1 or the number of CPUs.
+    """Return the number of threads for an unset `TENXOR_NUM_THREADS`: `OMP_NUM_THREADS`, 1 or the number of CPUs.
 
-    `_read_default_count` says when it is 1.
+    `_read_default_count` lists the cases.
     """
     omp_setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if omp_setting.isdecimal() and int(omp_setting) > 0:
@@ -80,7 +80,7 @@ def num_threads() -> int:
 
 
 def _determine_count() -> int:
-    """Read the default number of threads (`_read_default_count`), store it as the number of this process, and return it."""
+    """Read the default number of threads (`_read_default_count`), store the number for this process, and return the number."""
     global _count
     _count = _read_default_count()
     return _count
@@ -105,7 +105,7 @@ def keep_count_after_fork() -> None:
 
 
 def _reset_count_after_fork() -> None:
-    """Forget the number of threads in a forked process, so that the process determines its own. Keep a number that the user chose."""
+    """Forget the number of threads in a forked process, so that the process determines a new one. Keep a number from `set_num_threads`."""
     global _count
     if not _is_set_by_user:
         _count = 0

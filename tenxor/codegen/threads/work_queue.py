@@ -1,6 +1,6 @@
 """The work queue, through which a calling thread shares a loop with the worker threads: each thread takes chunks until none is left.
 
-A chunk is a range of iterations of the split loop of one kernel (`Kernel.split_axis`). There are two queues: one in machine code, and one
+A chunk is a range of iterations of the split loop of one kernel (`Kernel.split_axis`). One queue is in machine code, and one
 in Python.
 """
 
@@ -47,7 +47,7 @@ class WorkQueue(Protocol):
         ...
 
     def serve(self, worker: int) -> None:
-        """Run chunks of every loop that is shared, in a worker thread with the number `worker`; return when the queue is closed.
+        """Run chunks of every shared loop, in a worker thread with the number `worker`; return when the queue is closed.
 
         The method is the whole work of the thread. The thread refers to this object meanwhile, so the object outlives its pool if need be.
         """
@@ -70,7 +70,7 @@ class NativeWorkQueue:
     """A work queue in machine code (`codegen/llvm/parallel_for.py`), whose state is a block of memory. Workers do not need the GIL.
 
     `code` maps the function names of `parallel_for.FUNCTION_NAMES` to addresses (`Compiler.load_parallel_for`). `address` is the address of
-    the block, and `share_address` that of the function that shares a loop.
+    the block, and `share_address` the address of the function `share`.
     """
 
     is_native = True
@@ -102,7 +102,7 @@ class NativeWorkQueue:
         return partial(self.share_loop, self.address, code.address, args, begin, end, chunk_size, worker_count)
 
     def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
-        """Forbid the caller's CPU to the sleeping workers with the native ids `thread_ids`; each lifts the restriction as it wakes up."""
+        """Keep the sleeping workers with the native ids `thread_ids` off the caller's CPU; a worker that wakes up lifts the restriction."""
         avoid_current_cpu(thread_ids, self._allowed_cpus)
         self._placement_count.value += 1  # counted before the workers wake up; each of them then removes its restriction
 
@@ -116,9 +116,9 @@ class NativeWorkQueue:
 
 
 class _Job(NamedTuple):
-    """A loop that a `PythonWorkQueue` shares: a kernel, its packed arguments, and the chunks that no thread has taken.
+    """A loop shared by a `PythonWorkQueue`: a kernel, the packed arguments, and the chunks not taken yet.
 
-    A chunk has `chunk_size` iterations, or fewer at the end of the loop, which is before iteration `end`.
+    A chunk has `chunk_size` iterations, or fewer at the end of the loop. Iteration `end` does not run.
     """
 
     code: MachineCode
@@ -144,7 +144,7 @@ class _Job(NamedTuple):
 class PythonWorkQueue:
     """A work queue (`WorkQueue`) with Python's own locks, for systems without semaphores for machine code.
 
-    `wakeup_tokens` has a token for each worker to wake, `job` is the loop now shared, and `workers_inside` counts the workers that run it.
+    `wakeup_tokens` has a token for each worker to wake, `job` is the loop now shared, and `workers_inside` counts the workers in the loop.
     """
 
     is_native = False
@@ -178,9 +178,9 @@ class PythonWorkQueue:
             self.wait_for_workers(job)
 
     def wait_for_workers(self, job: _Job) -> None:
-        """Take back the chunks of `job` that no thread has taken, and wait until no worker runs one, however often a signal interrupts.
+        """Take back the chunks of `job` not taken yet, and wait until no worker runs a chunk, however often a signal interrupts.
 
-        Then raise the last error that a signal handler raised during the wait, if any.
+        Then raise the last error of a signal handler during the wait, if there was an error.
         """
         last_error: BaseException | None = None
         while True:
@@ -199,7 +199,7 @@ class PythonWorkQueue:
         """Do nothing: on these systems threads cannot be placed on CPUs."""
 
     def serve(self, worker: int) -> None:
-        """Run the loop of the worker thread number `worker`: wait for a shared loop, and run chunks of it, until the queue is closed."""
+        """Run the loop of the worker thread number `worker`: wait for a shared loop, and run chunks, until the queue is closed."""
         while True:
             self.wakeup_tokens.acquire()
             with self.state_changed:

@@ -38,9 +38,9 @@ SLEEP_AFTER_S, MAX_PLACED_WORKERS = 0.001, 8
 
 
 class _StartEvent(threading.Event):
-    """The event that a new thread sets, and that `Thread.start` waits for, with a time limit.
+    """The event set by a new thread, for which `Thread.start` waits, with a time limit.
 
-    A thread that lacks memory for its first steps never sets the event; without a limit, `Thread.start` would wait for ever.
+    A thread without memory for the first steps never sets the event; without a limit, `Thread.start` would wait for ever.
     """
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -56,7 +56,7 @@ class _StartEvent(threading.Event):
 
 
 class _Worker(threading.Thread):
-    """A worker thread with the number `worker`, from 1 on, which calls `serve(worker)` and then ends.
+    """A worker thread with the number `worker`, from 1 on. The thread calls `serve(worker)`, and then ends.
 
     `start` waits at most `START_TIMEOUT_S` seconds for the thread to begin, and then raises RuntimeError.
     """
@@ -90,15 +90,15 @@ class _WorkerPool:
             raise
 
     def __del__(self) -> None:
-        """Close the work queue, so that the workers end, without a wait for them."""
+        """Close the work queue, so that the workers end; do not wait."""
         if "work_queue" in self.__dict__:
             self.work_queue.close(len(self.workers))  # needed if an error kept the owner from calling `stop`
 
     def prepare_wakeup(self) -> None:
-        """Prepare the workers for a loop that is about to be shared, and record the time in `last_used`; wake no worker.
+        """Prepare the workers for a loop to be shared now, and record the time in `last_used`; wake no worker.
 
-        Sleeping workers are kept from waking up on the caller's CPU. This is done only if the workers may sleep, that is, have had no work
-        for `SLEEP_AFTER_S` seconds. It is not done for more than `MAX_PLACED_WORKERS` workers: some of many wake up on other CPUs anyway.
+        Sleeping workers are kept from waking up on the caller's CPU. This is done only if the workers may sleep: they have had no work
+        for `SLEEP_AFTER_S` seconds. More than `MAX_PLACED_WORKERS` workers are left alone: a few of many wake up on free CPUs anyway.
         """
         now = monotonic()
         if now - self.last_used > SLEEP_AFTER_S and len(self.workers) <= MAX_PLACED_WORKERS:
@@ -132,7 +132,7 @@ _pool_lock = make_reentrant_lock()  # held by the caller who uses the workers, o
 class LoopProgress:
     """The progress of `parallel_for` through a loop: the iterations from `begin` on are not done yet.
 
-    A loop that must not run twice keeps the object for a later call. `memory_owners` are the owners of the memory that the loop reads and
+    A loop that must not run twice keeps the object for a later call. `memory_owners` own the memory that the loop reads and
     writes, so that the memory lives as long as this object.
     """
 
@@ -165,7 +165,7 @@ def parallel_for(
     The loop runs in slices of about `sharing.slice_seconds` seconds, since Python handles signals, such as Ctrl-C, only between slices.
     The length of a slice follows from the measured speed of the kernel (`code.slice_work`). If `work` is 0, the loop is a single slice.
     `request_stop()`, if given, makes the running kernel return early. Then a slice with more work than `sharing.first_slice_work` runs in a
-    thread of its own (`interruptible.run_interruptible`), and the caller can be interrupted.
+    new thread (`interruptible.run_interruptible`), and the caller can be interrupted.
 
     With `resumed`, the loop must not run twice. If an error interrupts this call between slices, a later call with the same `resumed` runs
     the rest.
@@ -215,8 +215,8 @@ def _run_range(
 ) -> None:
     """Run one slice of `parallel_for`: the kernel `code` for `begin..end`. Then set `progress.begin` to `end`.
 
-    Do nothing if `progress.begin` is not `begin` any more, because a signal handler has run these iterations. `progress` is the progress of
-    the whole loop. `runs_once` tells that `parallel_for` was called with `resumed`. The other arguments are those of `parallel_for`.
+    Do nothing if `progress.begin` is not `begin` any more, because a signal handler has run the slice. `progress` is the progress of
+    the whole loop. `runs_once` is true if `parallel_for` was called with `resumed`. `parallel_for` describes the remaining arguments.
 
     The workers take part unless `single_threaded` is set, the range is no longer than `grain`, or there are more threads than
     `thread_limit` (if not 0). With `runs_once`, they take part only if the loop is a single C call. The lock `_pool_lock` is held
@@ -252,9 +252,9 @@ NO_WORKERS = WorkerHandle(0, 0, 0)
 
 @contextmanager
 def reserve_workers() -> Iterator[WorkerHandle | None]:
-    """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile. Start them if there are none.
+    """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile. Start missing workers.
 
-    The value of the `with` statement is the handle that the caller passes to machine code. It is None without workers, or with a work
+    The value of the `with` statement is the handle for machine code, or None without workers, or with a work
     queue in Python.
     """
     with _pool_lock:
@@ -294,7 +294,7 @@ def _make_worker_handle(pool: _WorkerPool) -> WorkerHandle | None:
 
 @atexit.register
 def stop_pool() -> None:
-    """End the worker threads, and wait for their end: at exit, and before the number of threads changes. A later loop starts new ones."""
+    """End the worker threads, and wait: at exit, and before the number of threads changes. A later loop starts new workers."""
     global _pool
     # The thread does not hold the lock of computations here. So no user code may run while it holds this lock, as user code may compute.
     with exclude_user_code(), _pool_lock:
@@ -305,7 +305,7 @@ def stop_pool() -> None:
 
 
 def _reset_pool_after_fork() -> None:
-    """Forget the pool and its lock in a forked process, which has none of the threads."""
+    """Forget the pool and its lock in a forked process, which has no worker threads."""
     global _pool, _pool_lock
     worker_handle[:] = list(NO_WORKERS)
     _pool, _pool_lock = None, make_reentrant_lock()  # a fork copies only the calling thread
