@@ -67,11 +67,12 @@ def build_bundles(
     levels: Iterable[CpuLevel] = CPU_LEVELS,
     report: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[Path, int]]:
-    """Write the prebuilt file of each of `levels` into `folder`, and yield its path and the number of objects in it.
+    """Write a file of prebuilt code into `folder` for each of `levels`, the levels of x86-64. Yield the path of the file and a count.
 
-    A file holds the code to compute the pending tensors that `make_tensors` yields, by default those of `list_sections`; and the code of
-    the fast path, if this process can have it. `report` is called with a line of text after each section. Finally the list of sources used
-    for the files is written.
+    The count is the number of objects in the file, code images and plans. `python -m tenxor ship` iterates over this generator. A file has
+    the plans and kernels to compute the pending tensors from `make_tensors`, by default those of `list_sections`. It also has the
+    code of the fast path, if this process can have it. `report`, if given, is called with a line of text after each section. After the last
+    level, the file with the hashes of the sources is written (`describe_sources`).
     """
     folder.mkdir(parents=True, exist_ok=True)
     objects = get_object_table()
@@ -106,9 +107,9 @@ def build_bundles(
 
 
 class _PlanCollection:
-    """A collection of prebuilt plans for the present compiler's target, and for several cache sizes and numbers of threads.
+    """A collection of prebuilt plans for the present compiler's target, for each cache size in `CACHES` and number in `THREAD_COUNTS`.
 
-    The kernels of a plan are compiled while it is made. `single_operations` has the contents for single operations, by text key;
+    The kernels of a plan are compiled while it is made. `single_operations` has the serialised kernels for single operations, by text key.
     `generic_plans` has the size-generic plans, by the text key of their structure.
     """
 
@@ -119,9 +120,9 @@ class _PlanCollection:
         self.generic_plans: dict[str, list[ShippedPlan]] = {}
 
     def add(self, x: tx.Tensor) -> None:
-        """Add plans, for all sizes, for the graph of the pending tensor `x`, and for the single operations of the graph (`_list_unfused`).
+        """Add plans for the graph of the pending tensor `x`, and for the single operations of the graph (`_list_unfused`).
 
-        If no plan for all sizes exists, plan the graph for its own sizes, to compile the kernels.
+        The plans serve all sizes. If no such plan can be made, plan the graph for its own sizes, so that at least the kernels are compiled.
         """
         root = x.storage.node
         for signature in (capture_in_python([root]), *_list_unfused(root)):
@@ -129,10 +130,10 @@ class _PlanCollection:
                 make_plan(signature)
 
     def _add_compact(self, signature: GraphSignature) -> bool:
-        """Return whether the collection serves `signature`, a single operation, by a shipped kernel; if needed, add the kernel.
+        """Add the kernel for `signature`, if it is a single operation and its kernel is missing. Return whether the collection serves it.
 
-        `shipped_op_plans.py` builds the plan from the kernel. Nothing is added if that plan would differ from the planner's plan, or if
-        `signature` is another graph.
+        A process builds the plan of the operation from the kernel (`shipped_op_plans.py`). Nothing is added if that plan would differ from
+        the planner's plan, or if `signature` is another graph.
         """
         keys = shipped_op_plans.list_op_keys(signature)
         if not keys or keys[0] in self.single_operations:
@@ -145,9 +146,9 @@ class _PlanCollection:
         return True
 
     def _add_generic(self, signature: GraphSignature) -> bool:
-        """Return whether size-generic plans exist for the structure of `signature` and each target; make the missing ones.
+        """Add size-generic plans for the structure of `signature`, so that one is valid for its sizes on each of `self.targets`.
 
-        Return False if a plan cannot be size-generic, or differs from the planner's plan.
+        Return whether this succeeded: False if a plan cannot be size-generic, or differs from the planner's plan.
         """
         structure, sizes = split_structure(signature) or (None, ())
         structure_text = None if structure is None else plan_disk_cache.encode_structure(structure)
@@ -169,7 +170,7 @@ class _PlanCollection:
         return True
 
     def iter_entries(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the text key and the content of each prebuilt entry."""
+        """Yield the text key and the content of each entry, the arguments of `LevelCompiler.add_plan`."""
         yield from self.single_operations.items()
         yield from ((text, serialize_generic_plans(plans)) for text, plans in self.generic_plans.items() if plans)
 
@@ -184,7 +185,10 @@ def _list_unfused(root: Node) -> Iterator[GraphSignature]:
 
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
-    """Return the sections of the prebuilt code: a title and a function that yields pending tensors."""
+    """Return the sections of the prebuilt code: pairs of a title and a function.
+
+    The function takes no arguments, and yields pending tensors. The build makes plans and kernels for them, and computes none.
+    """
     table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [
         ("operations", _operations),
         ("reductions", _op_reductions),
@@ -207,23 +211,23 @@ def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
 
 
 def _iter_shapes(make: Callable[..., Iterator[tx.Tensor]], dtype: tx.DType, shapes: Iterable[tuple[int, ...]]) -> Iterator[tx.Tensor]:
-    """Yield the tensors that `make` yields for a dtype and each shape."""
+    """Yield the tensors from `make(dtype, shape)` for each of `shapes`, in order."""
     for shape in shapes:
         yield from make(dtype, shape)
 
 
 def _in_memory(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
-    """Return an uninitialized tensor in memory."""
+    """Return an uninitialized tensor with memory, as an operand: only the operations on it are pending."""
     return tx.empty(shape, dtype=dtype).realize()
 
 
 def _iter_functions(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
-    """Return an iterator over the functions of the package called `names`."""
+    """Yield the public functions of the package with the names `names`, like `tx.exp`."""
     return (getattr(tx, name) for name in names)
 
 
 def _creations(dtype: tx.DType) -> Iterator[tx.Tensor]:
-    """Yield tensors created from numbers, and arithmetic with them."""
+    """Yield tensors of `dtype` created from numbers (`arange`, `full`, ...), arithmetic with them, and sums and matrix products."""
     number = 2 if dtype.is_integer else 2.0
     for size in (12, 1000):
         steps = tx.arange(size, dtype=dtype), tx.arange(float(size), dtype=dtype), tx.linspace(0, 1, size).astype(dtype)
@@ -241,7 +245,7 @@ def _creations(dtype: tx.DType) -> Iterator[tx.Tensor]:
 
 
 def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
-    """Yield elementwise operations on vectors and scalars, some of them nested, and their reductions."""
+    """Yield elementwise operations on vectors of `size` elements and on scalars, some of them nested, and a few reductions."""
     number = 2 if dtype.is_integer else 2.0
     a, b, c = [_in_memory((size,), dtype) for _ in range(3)]
     mask = _in_memory((size,), tx.bool)
@@ -259,7 +263,7 @@ def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
 
 
 def _reductions(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
-    """Yield reductions of large vectors and of simple expressions."""
+    """Yield reductions of vectors of `size` elements, and of simple expressions of them."""
     a, b = _in_memory((size,), dtype), _in_memory((size,), dtype)
     yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _iter_functions(REDUCTIONS))
     yield from (a.argmax(), a.argmin())
@@ -276,7 +280,7 @@ def _scalars(dtype: tx.DType) -> Iterator[tx.Tensor]:
 
 
 def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
-    """Yield operations on a matrix with a row, a column or its transpose, a softmax, and standard deviations."""
+    """Yield operations on a matrix of `shape` with a matrix, a row, a column or the transpose; softmax and standard deviations."""
     a, b = _in_memory(shape, dtype), _in_memory(shape, dtype)
     row, column = _in_memory(shape[1:], dtype), _in_memory((shape[0], 1), dtype)
     yield from (f(a, operand) for f in _iter_functions(ARITHMETIC) for operand in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
@@ -287,7 +291,10 @@ def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
 
 
 def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tensor]:
-    """Yield products of matrices with matrices and vectors, some with a bias, a maximum or a sum."""
+    """Yield products of matrices with matrices and vectors, some with a bias, a maximum or a sum.
+
+    `shape` has the rows of the left matrix, the length of the sums, and the columns of the right matrix.
+    """
     m, k, n = shape
     a, b, c, d, e = [_in_memory(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
     x, row = _in_memory((k,), dtype), _in_memory((n,), dtype)
@@ -394,14 +401,17 @@ def _gathers() -> Iterator[tx.Tensor]:
 
 
 def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:
-    """Return the running reduction `name` of `x` along the last axis, written with `steps`, in elements, along the axes."""
+    """Return the pending running reduction `name` ("cummax", ...) of `x`, of shape `REDUCED_SHAPE`, along the last axis.
+
+    The result is stored with the strides `steps`, in elements. So the kernel serves results with any strides.
+    """
     scan = (getattr(tx, name)(x, axis=1) if name.startswith("cumulative") else getattr(tx, name)(x, 1)[0]).storage.node
     size = 1 + sum([(n - 1) * step for n, step in zip(REDUCED_SHAPE, steps, strict=True)])
     return tx.Tensor._from_node(Node.of(scan.op, (size,), scan.dtype, scan.sources, scan.layouts[:1], Layout(REDUCED_SHAPE, steps)))
 
 
 def _strided_operand(dtype: tx.DType, shape: tuple[int, ...], steps: tuple[int, ...]) -> tx.Tensor:
-    """Return a tensor in memory with the given steps between neighbours along its axes."""
+    """Return an uninitialized tensor of `shape` with the strides `steps`, in elements, on new memory."""
     size = 1 + sum([(n - 1) * step for n, step in zip(shape, steps, strict=True)])
     return tx.Tensor(_in_memory((size,), dtype).storage, Layout(shape, steps), dtype)
 
@@ -420,7 +430,7 @@ def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
 
 
 def _booleans() -> Iterator[tx.Tensor]:
-    """Yield operations on booleans."""
+    """Yield logical operations, comparisons and casts of vectors and matrices of booleans."""
     for shape in (*((size,) for size in VECTOR_SIZES), (10, 100)):
         a, b = _in_memory(shape, tx.bool), _in_memory(shape, tx.bool)
         yield from (a & b, a | b, a ^ b, ~a)

@@ -31,7 +31,10 @@ _backend: Backend | None = None
 
 
 def backend() -> Backend:
-    """Return the back end of this process, and load it at the first call."""
+    """Return the back end of this process: the object that allocates memory, and compiles and runs kernels. The first call makes it.
+
+    The package calls this function wherever it needs memory or a kernel. Concurrent calls return the same object.
+    """
     global _backend
     if _backend is None:
         if BACKEND_NAME == "llvm":
@@ -46,7 +49,10 @@ def backend() -> Backend:
 
 
 def _drop_recent_kernels() -> None:
-    """Drop the references to recently requested kernels; kernels without other references are unloaded."""
+    """Clear the cache of compiled kernels: kernels without a plan or a launch are unloaded.
+
+    The registry of caches calls this function. Without a back end, do nothing.
+    """
     if _backend is not None:
         _backend.drop_recent_kernels()
 

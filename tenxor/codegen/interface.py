@@ -27,12 +27,14 @@ interruptible = LazyModule("tenxor._utils.interruptible")
 
 
 class KernelArguments(NamedTuple):
-    """The arguments of a kernel for one set of shapes, without the values of each launch (`LaunchValues`), here called `given`.
+    """The arguments of a kernel for one set of shapes; the planner makes them for `Backend.bind`.
+
+    Each launch adds memory, scalars and offsets: a `LaunchValues` object, here called `given`. The fields say how to find them there.
 
     Operand 0 is the result, from element `given.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry `(k, at,
     more)` of `sources`: the buffer of `given.nodes[k]`, from element `given.offsets[at] + more` on. An entry `(k, imag)` of `scalars` is
-    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` and `sizes` (sizes, strides and offsets) are in the
-    order of the kernel's parameters.
+    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` are offset tables, and `sizes` are sizes, strides and
+    offsets in elements. Both are in the order of the kernel's parameters.
 
     `split_extent` is the extent of the loop that may run in chunks. `work` is the approximate cost of the kernel, in additions.
     `scratch_bytes` is the size of the scratch memory that each thread may need, in bytes.
@@ -49,7 +51,7 @@ class KernelArguments(NamedTuple):
 
 
 class LaunchValues(Protocol):
-    """The values that differ from launch to launch.
+    """The values that differ from launch to launch; the entries of `KernelArguments` are indices into these lists.
 
     The items of `nodes` hold the memory in their attribute `buffer`. `scalars` are the numbers, and `offsets` say where views of the memory
     begin, in elements.
@@ -61,10 +63,10 @@ class LaunchValues(Protocol):
 
 
 class BufferWindow(NamedTuple):
-    """The memory of a value in each iteration of a repeated plan: `nbytes` bytes of a buffer, from byte `starts[iteration]` on.
+    """The memory of a value in each iteration of `RepeatedLaunches`: `nbytes` bytes of a buffer, from byte `starts[iteration]` on.
 
-    The buffer is item `buffer_index` of the list given to each run. `starts` has a single entry if the memory is the same in every
-    iteration.
+    The buffer is item `buffer_index` of the list `buffers` that each call of `RepeatedLaunches.run` takes. `starts` is an int64 array; it
+    has a single entry if the memory is the same in every iteration.
     """
 
     buffer_index: int
@@ -72,18 +74,24 @@ class BufferWindow(NamedTuple):
     nbytes: int
 
     def window(self, buffers: Sequence[Buffer], iteration: int) -> Buffer:
-        """Return the memory of the value in iteration number `iteration`, as a new buffer on the memory of one of `buffers`."""
+        """Return the memory of the value in iteration number `iteration`, counted from 0.
+
+        The result is a new `Buffer` on the memory of item `buffer_index` of `buffers`; nothing is copied.
+        """
         return make_window(buffers[self.buffer_index], int(self.starts[iteration % len(self.starts)]), self.nbytes)
 
 
 class BufferHolder(NamedTuple):
-    """The memory of a value in an iteration of a repeated plan, in the place of a node. `buffer` is None for a value without memory."""
+    """An item of `LaunchValues.nodes` in an iteration of `RepeatedLaunches`: the memory of a value, where other launches have a node.
+
+    `buffer` is None for a value without memory.
+    """
 
     buffer: Buffer | None
 
 
 class IterationValues:
-    """The values (`LaunchValues`) for the launches in an iteration of a repeated plan."""
+    """The memory, scalars and offsets (`LaunchValues`) for the launches in one iteration of `RepeatedLaunches`."""
 
     __slots__ = ("nodes", "offsets", "scalars")
 
@@ -92,7 +100,8 @@ class IterationValues:
 
 
 class RepeatedLaunches:
-    """A sequence of kernels, one after the other, which each run launches `iterations` times. No kernel may look up indices.
+    """A sequence of bound kernels; `run` launches the sequence `iterations` times. The loop of a scan uses it. No kernel may look up
+    indices.
 
     An entry of `windows` is the memory of a value in each iteration, or None for a value without memory. Each entry of `launches` is a
     bound kernel, and the index in `windows` of the value to fill. The sources of the kernel are indices in `windows`, too. `scalars`
@@ -110,7 +119,10 @@ class RepeatedLaunches:
         self.launches, self.windows, self.scalars, self.offsets, self.iterations = launches, windows, scalars, offsets, iterations
 
     def run(self, buffers: Sequence[Buffer]) -> None:
-        """Run all iterations on the memory `buffers`, each launch by a call from Python."""
+        """Launch all kernels in order, in each iteration, each by a call from Python, and return when the results are in the memory.
+
+        `BufferWindow.buffer_index` is an index of `buffers`.
+        """
         for iteration in range(self.iterations):
             values = [BufferHolder(None if memory is None else memory.window(buffers, iteration)) for memory in self.windows]
             iteration_values = IterationValues(values, self.scalars, self.offsets)
@@ -121,48 +133,57 @@ class RepeatedLaunches:
 
 
 class ResumableLaunch(Protocol):
-    """A launch that must not run twice, as the kernel overwrites memory that it reads."""
+    """A launch that must not run twice, as the kernel overwrites memory that it reads.
+
+    The runtime passes one to a `Launch` as `once`. A signal handler may run, and ask for the same result, before the kernel begins or
+    between slices of the kernel's loop. The object tells whether the launch is done, and takes the rest of an interrupted launch.
+    """
 
     @property
     def is_done(self) -> bool:
-        """True if the launch is done, perhaps by a signal handler before the caller begins."""
+        """True if the launch is done. A signal handler may be faster than the caller."""
 
     @property
     def mark_done(self) -> Callable[[], object]:
-        """A C function, to be called without arguments as soon as the kernel has run: the launch then counts as done."""
+        """A C function without arguments, which the back end calls as soon as the kernel has run. Then `is_done` is true."""
 
     def register_rest(self, rest: Callable[[], object]) -> bool:
-        """Register `rest()`, which does the rest of the launch, before the first write. Return whether the caller must now call `rest()`.
+        """Register `rest`, a function for the part of the launch not done yet. Return whether the caller must now call `rest()`.
 
-        The answer is False if a signal handler has done the launch already. If the call of `rest` is interrupted, a later call continues.
+        The back end calls this method before the first write to the result. The answer is False if a signal handler has done the launch
+        already. If the call of `rest` is interrupted, a later call of `rest` continues, when the result is requested again.
         """
 
 
 class Launch(Protocol):
-    """A function that runs a bound kernel, fills `out`, and returns whether the kernel met an index out of range.
+    """A function that runs a bound kernel, and returns whether the kernel met an index out of range or a negative integer exponent.
 
-    The answer concerns this launch alone, also if other threads launch the same kernel. With `once`, the kernel runs in one step that ends
-    with the C call `once.mark_done()`: no signal handler runs between the first write to `out` and that call. Or the launch calls
+    `out` is the memory of the result, which the kernel fills; `given` has the memory of the operands, the scalars and the offsets. The
+    answer concerns this launch alone, also if other threads launch the same kernel. With `once`, the kernel runs in one step that ends
+    with the C call `once.mark_done()`. No signal handler runs between the first write to `out` and that call. Or the launch calls
     `once.register_rest` before the first write, and then lets signal handlers run between slices.
     """
 
-    def __call__(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool: ...
+    def __call__(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+        """Run the kernel with results in `out`; return whether the kernel met an index out of range or a negative exponent (`Launch`)."""
+        ...
 
 
 class ContractionFacts(NamedTuple):
-    """The property of a contraction needed to run it: the pairs `(left, right)` of indices of values that are equal on both sides.
+    """The property of a contraction (a generalised matrix product) for launches: the pairs of equal values on both sides.
 
-    The values of a pair are equal if both sides read the same memory. Without such pairs, results are never symmetric.
+    An item `(left, right)` of `symmetric_pairs` has an index of a value of each side. The two values are equal if both sides read the same
+    memory, as in `x @ x.T`; the results are then symmetric. Without pairs, results are never symmetric.
     """
 
     symmetric_pairs: tuple[tuple[int, int], ...]
 
 
 class KernelFacts(NamedTuple):
-    """The properties of a kernel needed to run it, without the loops.
+    """The properties of a kernel needed to run it, without the loops. Stored plans contain them in place of the kernel.
 
-    The compiled code is found by `text_hash`. The other fields have the names and values of properties of `Kernel`; `min_grain` is the
-    value of `Kernel.choose_grain`.
+    `text_hash` is a hash of the kernel's loop IR, under which the compiled code is stored. The other fields have the names and values of
+    properties of `Kernel`; `min_grain` is the value of `Kernel.choose_grain`, or 0 if no loop is split.
     """
 
     text_hash: str
@@ -177,21 +198,25 @@ class KernelFacts(NamedTuple):
     min_grain: int
 
     def choose_grain(self, sharing: ThreadLimits) -> int:
-        """Return the least number of iterations in a chunk of the split loop; 0 if no loop is split. `sharing` is not used."""
+        """Return `min_grain`, the number of iterations of which all chunks of the split loop are multiples; 0 if no loop is split.
+
+        `sharing` is not used; `Kernel.choose_grain` has the same parameter.
+        """
         return self.min_grain
 
 
 class Compiled(Protocol):
-    """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance.
-
-    `kernel` is the kernel itself, or only its facts if they were used to find the code.
-    """
+    """A kernel in the form for a back end, as returned by `Backend.compile` and `Backend.find_compiled`."""
 
     @property
-    def kernel(self) -> Kernel | KernelFacts: ...
+    def kernel(self) -> Kernel | KernelFacts:
+        """The kernel itself, or only the facts by which the code was found (`Backend.find_compiled`)."""
+        ...
 
     @property
-    def origin(self) -> str: ...
+    def origin(self) -> str:
+        """A word for the source of the code: "compiled", "disk", "shipped" or "interpreted"."""
+        ...
 
 
 class Backend(ABC):
@@ -215,18 +240,27 @@ class Backend(ABC):
     @property
     @abstractmethod
     def kernels(self) -> Mapping[Any, Compiled]:
-        """The kernels in memory, each with its compiled form: those still referenced, and the most recently requested."""
+        """The kernels in memory, each with its compiled form: those that a plan or a launch refers to, and the most recently requested."""
 
     @abstractmethod
     def kernel_count(self) -> int:
-        """Return the number of kernels in memory, without building the mapping `kernels`: too many of them make `realize` drop some."""
+        """Return the number of kernels in memory, without building the mapping `kernels`.
+
+        If the number is above a limit, `realize` evicts plans, so that their kernels are unloaded.
+        """
 
     def drop_recent_kernels(self) -> None:  # noqa: B027  # a back end may keep no kernels
-        """Drop the references to recently requested kernels. Do nothing in a back end without kernels in memory."""
+        """Drop the references to recently requested kernels, so that kernels without further references are unloaded.
+
+        Do nothing in a back end without kernels in memory.
+        """
 
     @abstractmethod
     def count_compilations(self) -> tuple[int, int]:
-        """Return how many kernels this process compiled, and how many it loaded; start no compiler. A kernel loaded twice counts twice."""
+        """Return two counts: the kernels compiled by this process, and the kernels loaded from the package or from disk. Start no compiler.
+
+        A kernel loaded twice counts twice.
+        """
 
     @property
     @abstractmethod
@@ -235,14 +269,17 @@ class Backend(ABC):
 
     @abstractmethod
     def compile(self, kernel: Kernel) -> Compiled:
-        """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
+        """Return the compiled form of `kernel`, for `bind`. Equal kernels give the same object, which lives as long as it is referenced.
+
+        The kernel is compiled only if its code is neither in memory nor stored.
+        """
 
     def run_on_rows(self, compiled: Compiled, *, has_scratch: bool) -> tuple[Compiled, int]:
-        """Return a new kernel that runs `compiled`, a kernel for vectors or matrices, on each row or matrix of its operands, and the first
-        size argument of the new kernel. With `has_scratch`, the kernel has scratch memory.
+        """Return a new kernel that runs `compiled` on each row or matrix of its operands, and the address of the code of `compiled`.
 
-        That size is the address of the code of `compiled`; the caller puts it first in `KernelArguments.sizes`. The other arguments of the
-        new kernel are described in `codegen/llvm/strided_rows.py`. Raise NotImplementedError in a back end without machine code.
+        `compiled` is a kernel for vectors or matrices; with `has_scratch`, it has scratch memory. The caller puts the address first in
+        `KernelArguments.sizes` of the new kernel. The further sizes are described in `codegen/llvm/strided_rows.py`. Raise
+        NotImplementedError in a back end without machine code.
         """
         raise NotImplementedError
 
@@ -254,23 +291,24 @@ class Backend(ABC):
         return None
 
     def find_compiled(self, facts: KernelFacts) -> Compiled | None:
-        """Return the stored code of the kernel with the facts `facts`, as a compiled kernel. Its attribute `kernel` is `facts`.
+        """Return the code stored for the kernel with the facts `facts`, as a compiled kernel whose attribute `kernel` is `facts`.
 
-        Return None, the default, if no code is found. The caller must then plan the kernel anew: facts are not enough to compile.
+        A caller with a stored plan uses this method, and neither lowers nor compiles. Return None, the default, if no code is found.
+        The caller must then plan the kernel anew: facts are not enough to compile.
         """
         return None
 
     def read_shipped(self, text: str) -> bytes | None:
-        """Return the data in the package for the plan with the key `text`; None without data, and by default.
+        """Return the data in the package for the plan with the key `text`, or None.
 
-        Data is ignored if the code that plans or compiles has changed since the package was built.
+        The result is None without data, if the code that plans or compiles has changed since the package was built, and by default.
         """
         return None
 
     def read_stored(self, text: str) -> bytes | None:
-        """Return the data stored by an earlier process under the key `text`; None without data, and by default.
+        """Return the data that `write_stored` stored under the key `text`, in this or an earlier process, or None.
 
-        Data is ignored if the code that plans or compiles has changed since.
+        The result is None without data, if the code that plans or compiles has changed since, and by default.
         """
         return None
 
@@ -280,23 +318,29 @@ class Backend(ABC):
 
     @abstractmethod
     def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
-        """Return a function that launches `compiled`, a result of `compile`, `find_compiled` or `run_on_rows`, with `arguments`."""
+        """Return a function that launches `compiled` with `arguments`, on the memory that each call gives.
+
+        `compiled` is a result of `compile`, `find_compiled` or `run_on_rows`.
+        """
 
     @property
     @abstractmethod
     def repeated_launches(self) -> type[RepeatedLaunches]:
-        """The class of sequences of kernels that run many times."""
+        """The subclass of `RepeatedLaunches` by which this back end launches a sequence of kernels many times."""
 
     @abstractmethod
     def listing(self, kernel: Kernel) -> str:
-        """Return the code of a kernel as readable text, such as assembly; an empty text in a back end without code."""
+        """Return the code of `kernel` as readable text, such as assembly; an empty text in a back end without code.
+
+        With `TENXOR_DEBUG` set to 3, the runtime prints the text.
+        """
 
     @abstractmethod
     def synchronise(self) -> None:
-        """Wait until everything launched has run.
+        """Wait until every kernel launched so far has run, in a back end whose launches return earlier.
 
-        A launch with `once`, or of a kernel that may find an index out of range, is complete when the call returns. To read a result
-        through `Buffer.array` also waits for the launch.
+        Every back end completes a launch with `once`, or of a kernel that may meet an index out of range, before the launch returns.
+        A read of a result through `Buffer.array` also waits for the launch.
         """
 
 
@@ -307,6 +351,7 @@ class HostBackend(Backend):
 
     @property
     def repeated_launches(self) -> type[RepeatedLaunches]:
+        """The class `RepeatedLaunches` itself, which launches each kernel by a call from Python."""
         return RepeatedLaunches
 
     def synchronise(self) -> None:
@@ -314,9 +359,10 @@ class HostBackend(Backend):
 
 
 def run_only_once(run: Callable[[], object], once: ResumableLaunch) -> None:
-    """Call the C function `run` and then `once.mark_done`, unless a signal handler has done the launch already.
+    """Call `run` and then `once.mark_done`, unless a signal handler has done the launch already.
 
-    No signal handler runs between the test and the end of both calls.
+    `run` must be a C function without arguments that does the whole launch. No signal handler runs between the test and the end of both
+    calls.
     """
     calls = interruptible.chain_signal_atomic(run, once.mark_done)
     if not once.is_done:  # no signal handler runs from here on

@@ -65,9 +65,10 @@ def _make_evaluator_factory(
 ) -> Callable[..., Evaluator]:
     """Return a generated function `make_evaluator(*constants, *functions)`, which returns an evaluator of expressions.
 
-    The evaluator takes `arg_count` arguments, and returns the values with the numbers `results` as a tuple. The values are numbered: first
-    the arguments, then the `constant_count` constants, then the result of each step. Step k calls `functions[k]` with the values numbered
-    `operands[k]`.
+    An evaluator is a Python function from values to the values of expressions, in steps, without a walk of trees. It takes `arg_count`
+    arguments, and returns the values with the numbers `results` as a tuple. The values are numbered: first the arguments, then the
+    `constant_count` constants, then the result of each step. Step k calls `functions[k]` with the values numbered `operands[k]`. The
+    constants and the functions are bound by `make_evaluator`, so expressions of one structure share the generated code.
     """
     functions = [f"f{k}" for k in range(len(operands))]
     values = [f"v{k}" for k in range(arg_count + constant_count + len(operands))]
@@ -89,10 +90,10 @@ def _make_evaluator_factory(
 
 
 def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Append an expression to the keys of `order`, after the expressions needed to compute it.
+    """Append the expression `e` to the keys of `order`, after the expressions needed to compute `e`.
 
-    Expressions that are keys already are skipped. The value in `order` is the formula of a composite operation, and None for any other
-    expression.
+    Present keys are skipped. The value of a key is the formula of a composite operation, and None for any other
+    expression. The formula is a key, too, in front of the operation.
     """
     for subexpr in walk_unvisited(e, order):
         formula = expand_formula(subexpr) if isinstance(subexpr, Call) else None
@@ -103,14 +104,17 @@ def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class InterpretedKernel:
-    """A kernel for the interpreter, which runs loop IR directly."""
+    """The form of a kernel that the interpreter runs: the kernel itself, as the interpreter runs loop IR directly (`Compiled`)."""
 
     kernel: Kernel
     origin: str = "interpreted"
 
 
 class Interpreter(HostBackend):
-    """A back end that runs kernels on NumPy views of the buffers."""
+    """The back end that runs the loop IR of kernels element by element, on NumPy views of the buffers. It compiles and stores nothing.
+
+    `Backend` describes the methods.
+    """
 
     name = "interpreter"
 
@@ -119,37 +123,46 @@ class Interpreter(HostBackend):
 
     @property
     def kernels(self) -> Mapping[Kernel, InterpretedKernel]:
+        """The kernels in memory, each with its interpreted form."""
         return self._kernels.live_kernels
 
     def kernel_count(self) -> int:
+        """Return the number of kernels in memory."""
         return len(self._kernels)
 
     def drop_recent_kernels(self) -> None:
+        """Drop the references to recently requested kernels."""
         self._kernels.drop_recent()
 
     def count_compilations(self) -> tuple[int, int]:
+        """Return (0, 0): this back end neither compiles nor loads kernels."""
         return 0, 0
 
     @property
     def target(self) -> Target:
+        """The machine that loops are planned for: a fixed one with vectors of 32 bytes, with the present number of threads."""
         return _LOOP_PLANNING_TARGET.with_threads(num_threads())
 
     def compile(self, kernel: Kernel) -> InterpretedKernel:
+        """Return `kernel` in the form for `bind`; nothing is compiled. Equal kernels give the same object."""
         return self._kernels.get(kernel)
 
     def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
+        """Return a function that interprets the kernel of `compiled`, a result of `compile`, with `arguments` (`_launch`)."""
         assert isinstance(compiled, InterpretedKernel)
         return partial(_launch, compiled.kernel, arguments)
 
     def listing(self, kernel: Kernel) -> str:
+        """Return an empty text, as this back end has no code."""
         return ""
 
 
 def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
     """Run a kernel with results in `out`, and return whether the kernel met an index out of range or a negative exponent.
 
-    `arguments` refer to the memory, scalars and offsets in `given` (`KernelArguments`). With `once`, the launch must not run twice: the
-    kernel writes to a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
+    With `kernel` and `arguments` bound, this is the function that `Interpreter.bind` returns (`Launch`). `arguments` refer to the memory,
+    scalars and offsets in `given` (`KernelArguments`). With `once`, the launch must not run twice: the kernel writes to a copy of `out`,
+    and a single call copies the result back. So an interrupt leaves `out` unchanged.
     """
     result = out.typed_view(kernel.operands[0].dtype)
     operands, origins = [result if once is None else result.copy()], [given.offsets[arguments.out[0]] + arguments.out[1]]
@@ -172,7 +185,10 @@ def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: Laun
 
 
 def _scalar_part(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
-    """Return the real part of a scalar, or with `imag` the imaginary part, as an argument of `dtype`: a Python float for a float dtype."""
+    """Return the real part of `scalar`, or with `imag` the imaginary part, as the argument for a scalar parameter of `dtype`.
+
+    The result is a Python float for a float dtype, else the bool or int that the scalar has.
+    """
     component = scalar.value.imag if imag else scalar.value.real
     return float(component) if dtype.is_float else component
 
@@ -185,20 +201,23 @@ def run_kernel(
     sizes: Sequence[int],
     origins: Sequence[int],
 ) -> None:
-    """Run `kernel`, and write its results into `operands`.
+    """Run `kernel`, and write the results into operands. Tests call this function with IR written by hand.
 
-    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands at the element given in
-    `origins`. `tables` are the offsets of each table. `scalars` and `sizes` are the values of the kernel's parameters, in the kernel's
-    order. An access outside of an operand raises IndexOutOfRange, which names the kernel, the operand and the position.
+    An item of `operands` has all elements of a buffer as a 1-D array (`bfloat16` as its bits). Addresses of operand k count from element
+    `origins[k]`. An item of `tables` has the offsets of a table, in elements. `scalars` and `sizes` are the values of the kernel's
+    parameters, in the kernel's order. An access outside of an operand raises IndexOutOfRange, which names the kernel, the operand and the
+    position.
     """
     with np.errstate(all="ignore"):
         _KernelRun(kernel, operands, tables, scalars, sizes, origins).run_body(kernel.body)
 
 
 class _KernelRun:
-    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions.
+    """The state of one run of a kernel: the arguments of `run_kernel`, the current index of each loop, and the states of reductions.
 
-    In the methods, an axis, an operand or an accumulator is a number in `kernel.axes`, `kernel.operands` or `kernel.accumulators`.
+    In the methods, an axis, an operand or an accumulator is a number in `kernel.axes`, `kernel.operands` or `kernel.accumulators`. A
+    statement `s` and an expression `e` are loop IR, described by the docstring of their class in `lowering/ir`. An evaluator (`Evaluator`)
+    is a function from the values of `Arg`s to the present values of some expressions, as a tuple.
     """
 
     def __init__(
@@ -256,7 +275,8 @@ class _KernelRun:
     def state_key(self, accumulator: int) -> tuple[int, int]:
         """Return the key in `self.states` of the current state of the reduction number `accumulator`.
 
-        The key is this number, and the present index along the row of states, or 0 if the reduction has a single state.
+        The key is a pair: this number, and the present index along the row of states (`Accumulator.row_axis`). The index is 0 if the
+        reduction has a single state.
         """
         row = self.kernel.accumulators[accumulator].row_axis
         return accumulator, self.loop_index[row] if row >= 0 else 0
@@ -296,7 +316,10 @@ class _KernelRun:
             self.run_body(s.body)
 
     def make_contraction_step(self, s: Contraction) -> Evaluator:
-        """Return a function from the components of the state, the left factors and the right factors to the next state."""
+        """Return a function that computes a step of the contraction `s`: the next state of a result, as a tuple of components.
+
+        The function takes the components of the state, the values of `s.left` and then the values of `s.right` (`evaluate_side`).
+        """
         state_count, left_count = len(s.values), len(s.left.values)
         args: dict[Expr, Expr] = {}
         for e in walk(*s.values):
@@ -309,9 +332,10 @@ class _KernelRun:
         return self.make_evaluator(values, state_count + left_count + len(s.right.values))
 
     def evaluate_side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[Sequence[ScalarValue]]]:
-        """Return the values of one side of a contraction: item `[index][step]` has the values at an index of the side's axis, for a step.
+        """Return the values of one side of a contraction as nested lists: item `[index][step]` has the values of `side.values`.
 
-        `summed` are the summed axes of the contraction. An item of `steps` has an index for each.
+        `index` is an index along the side's axis, and `step` an index of `steps`. `summed` are the summed axes of the contraction; an item
+        of `steps` has an index along each.
         """
         factors: list[list[Sequence[ScalarValue]]] = []
         for index in range(self.extent(side.axis)):
@@ -323,7 +347,7 @@ class _KernelRun:
         return factors
 
     def fill_tile(self, s: TileLoad) -> None:
-        """Fill the tile of `s` with the elements of an operand over the present blocks of two axes.
+        """Run `s`: fill a tile with the elements of an operand in the present blocks of two axes.
 
         Components of complex elements stay together, as a Python complex number.
         """
@@ -336,8 +360,9 @@ class _KernelRun:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def run_stores(self, *stores: Store) -> None:
-        """Write the values of adjacent stores, which are all computed before the first write. A store with a false predicate writes
-        nothing.
+        """Run adjacent stores: first compute the values of every store, and then write the values to the operands.
+
+        A store with a false predicate writes nothing, and computes no values.
         """
         written = [s for s in stores if s.predicate is None or self.evaluate((s.predicate,))[0]]
         for s, values in [(s, self.evaluate(s.values)) for s in written]:
@@ -347,7 +372,7 @@ class _KernelRun:
                 component[position] = to_memory(value, s.value.dtype)
 
     def run_accumulate(self, s: Accumulate) -> None:
-        """Replace an element of an operand by `s.new_values`, computed from the old element and the values of `s`."""
+        """Run `s`: replace an element of an operand by `s.new_values`, computed from the old element and `s.values`."""
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
         values, indices = self.evaluate(s.values), [int(i) for i in self.evaluate(s.indices)]
         memory, position = self.operands[s.operand], self.locate_element(s.operand, s.address, indices)
@@ -361,9 +386,10 @@ class _KernelRun:
     # Addresses
 
     def locate_element(self, operand: int, address: Address, indices: Sequence[int] = ()) -> int:
-        """Return the position of an address in the array of operand number `operand`, in elements.
+        """Return the position in the array of operand number `operand` to which `address` refers at the present loop indices, in elements.
 
-        `indices` are the values of the access's index expressions. Raise IndexOutOfRange for a position outside of the array.
+        `indices` are the values of the access's index operands, the axes -1, -2, ... of the address. Raise IndexOutOfRange for a position
+        outside of the array.
         """
         loop_index = self.loop_index | {~k: index for k, index in enumerate(indices)} if indices else self.loop_index
         position = self.origins[operand] + self.evaluate_address(address, loop_index)
@@ -371,7 +397,7 @@ class _KernelRun:
         return position
 
     def evaluate_address(self, address: Address, index: dict[int, int]) -> int:
-        """Return the value of an address, in elements. `index` maps each axis, or `~k` for index expression k, to its present index.
+        """Return the value of an address, in elements. `index` maps each axis, or `~k` for index operand k, to its present index.
 
         Raise IndexOutOfRange for an index outside of an offset table, or a position outside of a view of a view chain.
         """
@@ -396,28 +422,31 @@ class _KernelRun:
         return self.evaluate_address(address.base, digits)
 
     def check_range(self, position: int, size: int, domain: str, label: object) -> None:
-        """Raise IndexOutOfRange unless 0 <= position < size. The error names the domain: `domain` is a text with `{}` for `label`."""
+        """Raise IndexOutOfRange unless 0 <= position < size.
+
+        The error names the domain of the positions: `domain` is a text like "table t{}", with `label` in place of `{}`.
+        """
         if not 0 <= position < size:
             raise IndexOutOfRange(f"{self.kernel.name}: position {position} in {domain.format(label)} of {size} elements")
 
     # Values
 
     def evaluate(self, expressions: tuple[Expr, ...], arg_values: Sequence[ScalarValue] = ()) -> Sequence[ScalarValue]:
-        """Return the present values of expressions; `Arg` number k has the value `arg_values[k]`.
+        """Return the present values of `expressions`, as a tuple; `Arg` number k has the value `arg_values[k]`.
 
         A shared subexpression is computed once.
         """
         return self.find_evaluator(expressions, len(arg_values))(*arg_values)
 
     def find_evaluator(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> Evaluator:
-        """Return the evaluator of `expressions`, which have `arg_count` `Arg`s; the first call for them makes it."""
+        """Return the evaluator of `expressions`, which have `arg_count` `Arg`s. The first call for the same expressions makes it."""
         evaluator = self.evaluators.get(expressions)
         if evaluator is None:
             evaluator = self.evaluators[expressions] = self.make_evaluator(expressions, arg_count)
         return evaluator
 
     def make_evaluator(self, expressions: tuple[Expr, ...], arg_count: int) -> Evaluator:
-        """Return a new evaluator of `expressions`, which have `arg_count` `Arg`s. Composite operations become their formulas."""
+        """Return a new evaluator of `expressions`, which have `arg_count` `Arg`s. Composite operations are computed by their formulas."""
         order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _order_subexpressions(e, order)
@@ -443,7 +472,10 @@ class _KernelRun:
         return _make_evaluator_factory(arg_count, len(constants), tuple(operands), results)(*constants, *functions)
 
     def make_step(self, e: Expr) -> Callable[..., ScalarValue]:
-        """Return a function from the values of the operands of `e` to the present value of `e`, which is no `Arg` and no constant."""
+        """Return a function that computes one expression, for an evaluator; `e` must be no `Arg` and no constant.
+
+        The function takes the values of the operands of `e`, and returns the value of `e` at the present loop indices.
+        """
         if isinstance(e, Call):
             return get_primitive(e)
         if isinstance(e, Load):
@@ -463,9 +495,9 @@ class _KernelRun:
         return lambda: self.states[self.state_key(e.accumulator)][e.component]
 
     def make_load(self, e: Load) -> Callable[..., ScalarValue]:
-        """Return a function from the values of the load's index expressions to the element loaded now.
+        """Return a function that loads the element of `e` at the present loop indices; it takes the values of the load's index operands.
 
-        With `e.component`, the value is the real (0) or the imaginary part (1) of a complex element.
+        With `e.component`, the function returns the real (0) or the imaginary part (1) of a complex element.
         """
         operand = self.operands[e.operand]
         memory = operand if e.component is None else (operand.real, operand.imag)[e.component]
@@ -478,16 +510,18 @@ class _KernelRun:
         return load
 
     def load_tile_element(self, e: TileElement) -> ScalarValue:
-        """Return the element of a tile at the present indices; of a complex element the part `e.component`."""
+        """Return the element of a tile at the present loop indices. Of a complex element, return the real (`e.component` 0) or imaginary
+        part (1).
+        """
         element = self.tiles[e.tile][self.loop_index[e.contiguous_axis], self.loop_index[e.read_axis]]
         if isinstance(element, complex):
             return cast(element.imag if e.component else element.real, e.dtype)
         return element
 
     def check_index(self, value: int, size: int) -> int:
-        """Return the index `value` of an axis of `size` indices, counted from 0; a negative `value` counts from the end.
+        """Return the index from 0 to `size` - 1 that `value` stands for; a negative `value` counts from the end.
 
-        If `value` is out of range, set the flag of this launch, and return 0.
+        If `value` is out of range, set the flag of this launch (the last operand) to 1, and return 0.
         """
         index = value + size if value < 0 else value
         if 0 <= index < size:

@@ -25,7 +25,7 @@ ScalarValue = bool | int | NumpyFloat
 def get_primitive(e: Call) -> Callable[..., ScalarValue]:
     """Return the primitive operation of `e` as a function from the values of the operands to the value of the result.
 
-    Integers are computed exactly and wrapped to the dtype of `e`; floats are rounded.
+    A primitive operation has no formula. Integers are computed exactly and wrapped to the dtype of `e`; floats are rounded.
     """
     name, dtype = e.op.name, e.dtype
     exact = partial(DTYPE_PRIMITIVES[name], dtype) if name in DTYPE_PRIMITIVES else PRIMITIVES[name]
@@ -54,7 +54,7 @@ def from_memory(raw: Any, dtype: DType) -> ScalarValue:
 
 
 def to_memory(value: ScalarValue, dtype: DType) -> Any:
-    """Return `value`, which fits `dtype`, as an element of an array in memory: a NumPy scalar (`bfloat16` as its bits)."""
+    """Return `value`, a value of the real `dtype`, as an element of an array in memory: a NumPy scalar (`bfloat16` as its bits)."""
     if dtype is bfloat16:
         return np.uint16(int(np.float32(value).view(np.uint32)) >> 16)
     return dtype.numpy.type(value)
@@ -67,9 +67,10 @@ def wrap_integer(value: int, dtype: DType) -> int:
 
 
 def cast(value: Any, dtype: DType) -> ScalarValue:
-    """Return a real number as a value of the real `dtype`: integers wrap, and bools tell whether the number differs from 0.
+    """Return `value`, a Python or NumPy real number, converted to the real `dtype`.
 
-    Floats to integers truncate and saturate, and NaN gives 0. Conversions to floats round once.
+    Integers wrap modulo 2**bits. A bool tells whether the number differs from 0. Floats are truncated to integers and saturate; NaN gives
+    0. Conversions to floats round once.
     """
     if dtype.compute_dtype is dtype and type(value) is dtype.numpy.type:
         unchanged: NumpyFloat = value
@@ -105,7 +106,10 @@ def to_bfloat16(value: Any) -> ScalarValue:
 
 
 def _round_to_odd(value: int | float) -> np.float32:
-    """Return `value` rounded to float32 so that a second rounding is right: an inexact result is truncated, and its last bit set."""
+    """Return `value` as a float32 that rounds to the same bfloat16 as `value` itself (round to odd).
+
+    An inexact result is truncated, and the last bit set.
+    """
     nearest = np.float32(value)
     if math.isnan(nearest) or float(nearest) == value:
         return nearest
@@ -117,12 +121,15 @@ def _round_to_odd(value: int | float) -> np.float32:
 
 
 def _round_floats(function: Callable[[Any], Any]) -> Callable[[ScalarValue], Any]:
-    """Return a function that applies `function`, a rounding, to floats, and returns bools and integers unchanged."""
+    """Return a function of one value that applies `function`, like `np.floor`, to a float, and returns a bool or int unchanged."""
     return lambda x: x if isinstance(x, int) else function(x)
 
 
 def _elementary(name: str) -> Callable[..., Any]:
-    """Return a function that computes `math.<name>` in float64, with NumPy's infinity or NaN where Python raises an error."""
+    """Return a function that computes `math.<name>` of its arguments in float64.
+
+    Where Python raises ValueError or OverflowError, the function returns the infinity or NaN of NumPy's function of this name.
+    """
     exact, special = getattr(math, name), getattr(np, name, None)
 
     def function(*args: NumpyFloat) -> Any:
@@ -157,6 +164,7 @@ def _erfinv(x: Any) -> Any:
 
 
 def _pow(x: Any, y: Any) -> Any:
+    """Return x**y; for integers, a number equal to it modulo 2**64, and with a negative y the reciprocal truncated (0 for x = 0)."""
     if not isinstance(x, int):
         return _float_pow(x, y)
     if y >= 0:
@@ -168,7 +176,10 @@ _float_pow = _elementary("pow")
 
 
 def _divide_by_one_plus_exp(x: Any, t: Any, t_low: Any = 0) -> Any:
-    """Return x / (1 + e**(t + t_low)); 0 with the sign of x where t is +infinity, whatever x is."""
+    """Return x / (1 + e**(t + t_low)), the common form of sigmoid, silu and gelu_tanh. `t_low` is a small correction of the exponent.
+
+    Where t is +infinity, return 0 with the sign of x, whatever x is.
+    """
     if t == np.inf:
         return np.copysign(0, x)
     if t < 700:
@@ -206,6 +217,7 @@ def _gelu_tail(x: float) -> Any:
 
 
 def _gelu_tanh(x: Any) -> Any:
+    """Return the tanh approximation of gelu(x): x / (1 + e**t) with t = -2 sqrt(2 / pi) (x + 0.044715 x**3), computed in fractions."""
     if not -24 < x < 24:
         return _divide_by_one_plus_exp(np.float64(x), np.copysign(np.inf, -x))
     exact_x = Fraction(float(x))
@@ -215,6 +227,7 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
+    """Return the floor of the exact quotient x / y; 0 for an integer divided by 0."""
     if isinstance(x, int):
         return x // y if y else 0
     quotient = x / y
@@ -224,6 +237,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 
 def _remainder(x: Any, y: Any) -> Any:
+    """Return the remainder of `_floor_divide`, with the sign of y; 0 for an integer divided by 0."""
     if isinstance(x, int):
         return x % y if y else 0
     remainder = np.fmod(x, y)
@@ -233,18 +247,21 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 def _maximum(x: Any, y: Any) -> Any:
+    """Return the larger of x and y; NaN if either is NaN. The zero +0 is above -0."""
     if x == y:
         return y if math.copysign(1, x) < 0 else x  # +0 is above -0
     return x if x > y or x != x else y
 
 
 def _minimum(x: Any, y: Any) -> Any:
+    """Return the smaller of x and y; NaN if either is NaN. The zero -0 is below +0."""
     if x == y:
         return x if math.copysign(1, x) < 0 else y
     return x if x < y or x != x else y
 
 
 def _next_after(dtype: DType, x: Any, y: Any) -> Any:
+    """Return the float of `dtype` next to x in the direction of y; y itself if they are equal."""
     if x == y:
         return y
     if dtype is float16:

@@ -19,7 +19,7 @@ MAX_RECENT_KERNELS = 512
 
 
 class _WeakEntry(ref[C]):
-    """A weak reference to the compiled form of a kernel. `kernel` is the kernel, the key of the entry."""
+    """An entry of `KernelCache`: a weak reference to the compiled form of a kernel. `kernel` is the key: the kernel, or its facts."""
 
     __slots__ = ("kernel",)
 
@@ -27,8 +27,10 @@ class _WeakEntry(ref[C]):
 
 
 class KernelCache(Generic[C]):
-    """A cache from kernels to their compiled forms, which `compile_kernel` makes. Equal kernels share an entry. An entry lives as long
-    as its value.
+    """A cache that maps kernels to their compiled forms. Equal kernels share an entry; an entry lives as long as its
+    value.
+
+    `compile_kernel` makes the compiled form of a missing kernel. The keys are `Kernel`s, or `KernelFacts` in the LLVM back end.
 
     The deallocation of a value runs only a C callback, which notes the event; the next `get` removes the entry. Python code at that moment
     would be a danger: a signal handler could raise an error there, and Python would swallow the error.
@@ -44,7 +46,7 @@ class KernelCache(Generic[C]):
 
     @property
     def live_kernels(self) -> dict[Any, C]:
-        """A new dict of the kernels in memory now, each with its compiled form."""
+        """A new dict from the kernels in memory now to their compiled forms."""
         return {kernel: compiled for kernel, entry in list(self._entries.items()) if (compiled := entry()) is not None}
 
     def __len__(self) -> int:
@@ -53,10 +55,11 @@ class KernelCache(Generic[C]):
         return len(self._entries)
 
     def get(self, kernel: Any) -> C:
-        """Return the compiled form of `kernel`, a hashable key, from memory, or made now by `compile_kernel` of `__init__`.
+        """Return the compiled form of `kernel`, a hashable key: from memory, or made now by `compile_kernel`. The kernel then counts as
+        recently requested.
 
-        No lock is held: user code may run while a kernel is compiled, and may want a lock of another thread that waits here. Each step on
-        the tables is a single C call. Two threads with requests for the same kernel at the same time may both compile it.
+        No lock is held: user code may run while a kernel is compiled, and may want a lock of another thread that waits here. Each change
+        of a dict or deque is a single C call. Two threads with requests for the same kernel at the same time may both compile it.
         """
         self._remove_dead()
         compiled = self._find(kernel)
@@ -75,11 +78,12 @@ class KernelCache(Generic[C]):
         return compiled
 
     def _find(self, kernel: Any) -> C | None:
+        """Return the compiled form of `kernel` in memory, or None."""
         entry = self._entries.get(kernel)
         return None if entry is None else entry()
 
     def _remove_dead(self) -> None:
-        """Remove the entries of deallocated values."""
+        """Remove the entries whose compiled forms were deallocated since the last call."""
         with suppress(IndexError):  # another thread took the last item
             while self._dead_entries:
                 dead = self._dead_entries.popleft()

@@ -1,10 +1,11 @@
-"""Emit addresses: where an operand's elements are in memory, as a scalar or for every lane.
+"""Emit addresses: the position of an operand's elements in memory, as a scalar or for every lane. The functions run while a kernel is
+compiled: they append LLVM IR to the kernel `em`. An address is a sum of terms, one for each axis, and is counted in elements.
 
 The part of an address that does not vary along the lanes is a scalar, added up loop by loop from the outside in. The other part is either
 contiguous, so the elements are a vector in memory, or a vector of offsets.
 
-The numbers `operand` and `table` count the operands and the offset tables of the kernel. The argument `indices` is the index expressions of
-a load: a term with the negative axis `~k` takes the index from `indices[k]`, not from a loop.
+The numbers `operand` and `table` count the operands and the offset tables of the kernel. The argument `indices` has the index expressions
+of a load, as in a gather. A term with the negative axis `~k` takes the index from `indices[k]`, not from a loop.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ IndexExprs = tuple[Expr, ...]  # the index expressions of a load, beside the ind
 
 
 def find_lane_term(address: Address, lanes: Lanes | None) -> Term | None:
-    """Return the term of the address for the axis of the lanes; None without lanes, or without a term for them."""
+    """Return the term of `address` for the axis along which the lanes run. Return None without lanes, or without a term for their axis.
+
+    Without the term, the address is equal in all lanes, unless index expressions vary.
+    """
     if lanes is None:
         return None
     return next((t for t in address.terms if t.axis == lanes.axis), None)
@@ -40,14 +44,14 @@ def is_lane_varying(em: Emitter, term: Term, indices: IndexExprs) -> bool:
 
 
 def load_operand_address(em: Emitter, operand: int) -> Value:
-    """Emit the load of the address of the operand number `operand`, a 64-bit integer."""
+    """Emit the load of the address of the operand number `operand`, a 64-bit integer; later calls return the same value."""
     return em.argument(operand, f"a{operand}")
 
 
 def pointer_to(em: Emitter, operand: int) -> Value:
-    """Emit the pointer to the operand number `operand`, as passed to the function, at its entry; later calls return the same value.
+    """Emit the pointer to the operand number `operand` at the entry of the kernel's function; later calls return the same value.
 
-    This is the element at address 0. An offset in an address (`Address.offset`) is not included.
+    The launch passes this pointer, to the element at address 0: an `Address.offset` is not included.
     """
     address = load_operand_address(em, operand)
     return em.emit_once(
@@ -62,12 +66,15 @@ def pointer_to_table(em: Emitter, table: int) -> Value:
 
 
 def load_scalar_argument(em: Emitter, e: ScalarParameter) -> Value:
-    """Emit the load of the 8 bytes of a run-time scalar among the arguments, as a 64-bit integer for every dtype."""
+    """Emit the load of the 8 bytes of the scalar argument for `e`, and return them as a 64-bit integer, whatever the dtype is."""
     return em.argument(len(em.kernel.operands) + em.kernel.table_count + e.index, f"c{e.index}")
 
 
 def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
-    """Emit the load of a run-time scalar, in the dtype of `e`, as a list with a single scalar."""
+    """Emit the load of the scalar argument for `e`, converted to the dtype of `e`. Return a list with a single scalar.
+
+    A launch passes floats as float64, and other scalars as 64-bit integers.
+    """
     raw = load_scalar_argument(em, e)
     if e.dtype.kind == "float":
         return [convert_dtype(raw.bitcast(DOUBLE), float64, e.dtype)]
@@ -78,18 +85,17 @@ def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
 
 
 def _depth_of_term(em: Emitter, term: Term, indices: IndexExprs) -> int:
-    """Return the depth in `em.scopes` of the innermost scope that the index of a term depends on; 0 is the function itself.
+    """Return the depth in `em.scopes` of the innermost scope that the index of `term` depends on; 0 is the function itself.
 
-    A term with the negative axis `~k` takes the index from the index expression `indices[k]`.
+    The index is the index of a loop, or the value of an item of `indices`.
     """
     return em.depth_of_axis(term.axis) if term.axis >= 0 else em.depth_of(indices[~term.axis])
 
 
 def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indices: IndexExprs = ()) -> Value:
-    """Emit the sum, in elements, of the offset of `address` and of `terms`, terms of the address without lanes.
+    """Emit the sum of the offset of `address` and of `terms`, the terms equal in every lane.
 
-    Each term is added in the outermost scope with a known index. A term with the negative axis `~k` takes the index from the index
-    expression `indices[k]`. Return a 64-bit scalar.
+    Return the sum as a 64-bit scalar, in elements. Each term is added in the outermost scope in which its index is known.
     """
     sorted_terms = sorted(terms, key=lambda t: _depth_of_term(em, t, indices))
     total = None if address.offset is None else em.size_parameter(address.offset)
@@ -104,7 +110,10 @@ def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indic
 
 
 def emit_term_offset(em: Emitter, term: Term, index: Value) -> Value:
-    """Emit the summand of a term of an address at the scalar `index`: the index times the step, or an entry of a table, in elements."""
+    """Emit the summand of `term` in an address at the scalar index `index`. Return a 64-bit scalar, in elements.
+
+    The summand is the index times the step of the term, or an entry of an offset table.
+    """
     if term.step_kind == "unit":
         return index
     if term.step_kind == "stride":
@@ -117,9 +126,8 @@ def emit_term_offset(em: Emitter, term: Term, index: Value) -> Value:
 def locate_row(em: Emitter, address: Address, term: Term, pointer: Value, element: Type, indices: IndexExprs = ()) -> tuple[Value, Value]:
     """Emit the pointer to the start of a row: the elements along the axis of `term`, the term of `address` for the lanes.
 
-    `pointer` points to the operand, whose elements have the type `element`. Terms with negative axes take their index from the index
-    expressions `indices`. Return the pointer to the row's element 0, and the index in the row of the first lane, not yet multiplied by the
-    step of `term`.
+    `pointer` points to the operand, whose elements have the type `element`. Return two values: the pointer to the row's element 0, and the
+    index in the row of the first lane. The index is not yet multiplied by the step of `term`.
     """
     fixed_terms = [t for t in address.terms if t is not term]
     index = em.index(term.axis)
@@ -134,9 +142,10 @@ def locate_row(em: Emitter, address: Address, term: Term, pointer: Value, elemen
 
 
 def emit_position_value(em: Emitter, e: Position) -> ValueVectors:
-    """Emit the address of `e` as a number of elements, in the dtype of `e`: a scalar, or vectors with a number for each lane.
+    """Emit the address of `e` as a number in the dtype of `e`, without a load from the address. argmax gets positions so.
 
-    A contiguous address of a narrower dtype than 64 bits is counted in that dtype, since narrowing vectors takes several instructions.
+    Return a list with a scalar, or vectors with a number for each lane. A contiguous address of a narrower dtype than 64 bits is counted in
+    that dtype, since narrowing vectors takes several instructions.
     """
     address, lanes, term = e.address, em.lanes, find_lane_term(e.address, em.lanes)
     if e.dtype.bits == 64 or lanes is None or term is None or term.step_kind != "unit" or address.base is not None:
@@ -146,10 +155,10 @@ def emit_position_value(em: Emitter, e: Position) -> ValueVectors:
 
 
 def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> ValueVectors:
-    """Emit an address as the number of elements behind the operand's pointer.
+    """Emit `address` as a number of elements behind the operand's pointer, a 64-bit integer.
 
-    Return a list with a scalar if the number is the same for every lane, or vectors with a number for each lane of the step. Terms with
-    negative axes take their index from the index expressions `indices`. The views of a view chain are followed to the last one.
+    Return a list with a scalar if the lanes have the same number, or vectors with a number for each lane of the step. The views of a view
+    chain are followed to the last one.
     """
     term = find_lane_term(address, em.lanes)
     gathered_terms = [t for t in address.terms if is_lane_varying(em, t, indices)]
@@ -167,7 +176,10 @@ def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> V
 
 
 def _emit_lane_offsets(em: Emitter, term: Term) -> ValueVectors:
-    """Emit what `term`, the term for the axis of the lanes, adds to the address in each lane, in elements. Return the vectors of a step."""
+    """Emit the summand of `term`, the term for the axis of the lanes, in an address, for each lane and in elements.
+
+    Return the vectors of the step.
+    """
     lanes = em.lanes
     assert lanes is not None
     index = em.index(lanes.axis)
@@ -184,7 +196,10 @@ def _count_from(em: Emitter, lanes: Lanes, start: Value) -> ValueVectors:
 
 
 def _emit_term_offsets(em: Emitter, term: Term, indices: ValueVectors) -> ValueVectors:
-    """Emit what `term` adds to the address for each index in the vectors `indices`, in elements. Return as many vectors."""
+    """Emit the summand of `term` in an address at each index in the vectors `indices`, in elements.
+
+    Return as many vectors. Here `indices` are values, not expressions.
+    """
     if term.step_kind == "table":
         table = pointer_to_table(em, term.value)
         return [gather_elements(em, table, i, I64) for i in indices]
@@ -198,10 +213,11 @@ def _emit_term_offsets(em: Emitter, term: Term, indices: ValueVectors) -> ValueV
 
 
 def _emit_next_view(em: Emitter, outer: Address, inner: Address, positions: ValueVectors) -> ValueVectors:
-    """Emit the addresses in the next view of a view chain, given the addresses `positions` in the view `outer`.
+    """Emit the addresses in the last view of a view chain, given the addresses `positions` in the view `outer`.
 
-    The code divides the numbers into digits, in row-major order of the sizes `outer.digit_sizes`, and computes the address `inner` from the
-    digits. If `inner` has a further view, the result is the addresses in the last view.
+    `inner` is the address in the next view (`outer.base`). The code divides each position into digits, in row-major order of the sizes
+    `outer.digit_sizes`, and computes `inner` from the digits. If `inner` has a further view, the function calls itself. Return as many
+    scalars or vectors as `positions` has.
     """
     sizes = [em.size_parameter(s) for s in outer.digit_sizes]
     digit_lists: list[list[Value]] = []
@@ -225,5 +241,5 @@ def _emit_next_view(em: Emitter, outer: Address, inner: Address, positions: Valu
 
 
 def _match_lanes(scalar: Value, value: Value) -> Value:
-    """Emit a vector with `scalar` in as many lanes as `value` has; return `scalar` itself if `value` is a scalar."""
+    """Emit a vector with `scalar` in every lane, with as many lanes as `value`; return `scalar` itself if `value` is a scalar."""
     return scalar.splat(value.lanes) if value.lanes else scalar

@@ -19,9 +19,9 @@ _INT64 = struct.Struct("<q")
 
 
 class LinkedCode:
-    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name.
+    """Machine code, loaded and ready to run. `code[symbol]` is the address of a function; `addresses` maps names to addresses.
 
-    `memory` is the owner of the memory.
+    The code stays in memory as long as this object is referenced: `memory` is the owner of the code's memory.
     """
 
     __slots__ = ("__weakref__", "_memory", "addresses")
@@ -30,6 +30,7 @@ class LinkedCode:
         self._memory, self.addresses = memory, addresses
 
     def __getitem__(self, symbol: str) -> int:
+        """Return the address of the function `symbol`; raise KeyError for an unknown symbol."""
         return self.addresses[symbol]
 
 
@@ -50,16 +51,18 @@ class CodeImage(NamedTuple):
     externals: dict[str, list[int]]
 
     def serialize(self) -> bytes:
-        """Return the image as bytes for `deserialize`."""
+        """Return the image as bytes, to be stored in a file; `deserialize` is the inverse."""
         return IMAGE_MAGIC + marshal.dumps(tuple(self), 2)
 
     @classmethod
     def deserialize(cls, serialized: bytes) -> CodeImage:
-        """Return the image of `serialized`, the unchanged result of `serialize`."""
+        """Return the image stored in `serialized`, which must be the unchanged result of `serialize`. Different bytes may raise an
+        arbitrary error.
+        """
         return cls(*marshal.loads(memoryview(serialized)[len(IMAGE_MAGIC) :]))
 
     def load(self) -> LinkedCode | None:
-        """Return the functions of the image, copied into new executable memory.
+        """Copy the image into new executable memory, fill in the addresses, and return the functions.
 
         Return None if the process lacks a C function that the code calls, or if the system forbids executable memory.
         """
@@ -81,7 +84,7 @@ class CodeImage(NamedTuple):
 
 
 def load_image(content: bytes) -> LinkedCode | None:
-    """Return the functions of a serialised image, ready to run.
+    """Load `content`, a serialised code image, and return the functions, ready to run.
 
     Return None if `content` does not begin with `IMAGE_MAGIC`, or if the image cannot run in this process (`CodeImage.load`). A damaged
     image may raise an error.

@@ -1,4 +1,7 @@
-"""Kernels as callable machine code: in memory as long as the code is referenced, and on disk under a hash of the kernel's pattern."""
+"""The compiler, which returns kernels as machine code to call (`MachineCode`): found in memory, in the package or on disk, or compiled now.
+
+The code of a kernel is stored under a hash of the kernel's fingerprint, a text that is equal only for equal kernels.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,9 @@ class MachineCode:
     Both take the packed arguments, the begin and the end of the split loop, and the number of the thread. `call_with_gil` takes C
     integers: to convert Python integers would take longer than the work. The code is unloaded when this object is deallocated, so a
     caller must hold a reference while the code runs.
+
+    `kernel` is the kernel, or `facts` again if the code was found by them. `library` has the linked code, and `origin` is "compiled",
+    "shipped" or "disk". `slice_work` is the work of a slice in additions, as `worker_pool.parallel_for` has measured it.
     """
 
     __slots__ = ("__weakref__", "address", "call_with_gil", "call_without_gil", "facts", "kernel", "library", "slice_work", "origin")
@@ -59,12 +65,12 @@ class MachineCode:
 
 
 class Compiler:
-    """The code generator for a target, by default this machine, where the code then runs.
+    """The compiler for a target, by default this machine, where the code then runs. The compiler finds or makes the code of each kernel.
 
-    `compiled_count` counts the kernels compiled here, and `loaded_count` those found in the package or on disk; a kernel that returns
-    counts again. The emitter and LLVM are loaded with the first kernel to compile. If the package contains code for this machine,
-    `target` comes from the package. Then LLVM is asked for the name of the processor (`full_target`) only when a kernel has to be
-    compiled.
+    `kernels` caches the code in memory. `shipped_objects` is the code in the package for this machine, or None. `compiled_count` counts the
+    kernels compiled here, and `loaded_count` those found in the package or on disk; a kernel that returns counts again. The emitter and
+    LLVM are loaded with the first kernel to compile. If the package contains code for this machine, `target` comes from the package. Then
+    LLVM is asked for the name of the processor (`full_target`) only when a kernel has to be compiled.
     """
 
     def __init__(self, target: Target | None = None) -> None:
@@ -83,8 +89,9 @@ class Compiler:
 
     @property
     def full_target(self) -> Target:
-        """The target, with LLVM's name for the processor in place of `NATIVE_CPU`, for which the first access may ask LLVM. A target with a
-        processor's name is given unchanged.
+        """The target, with LLVM's description of this processor in place of `NATIVE_CPU`; the first access may ask LLVM.
+
+        A target that names a processor is returned unchanged.
         """
         return self.target._replace(processor=get_host_info().processor) if self.target.processor.cpu == NATIVE_CPU else self.target
 
@@ -98,13 +105,14 @@ class Compiler:
 
     @lazy_attribute
     def target_machine(self) -> Any:
-        """LLVM's code generator for the target."""
+        """LLVM's code generator for the target, an LLVM object of the class TargetMachine; made at the first access, which loads LLVM."""
         from .llvmlite_binding import create_target_machine
 
         return create_target_machine(self.full_target)
 
     @lazy_attribute
     def _linker(self) -> LlvmLinker:
+        """LLVM's own linker, for object files that `elf_linker.py` cannot link; made at the first access."""
         from .llvmlite_binding import LlvmLinker
 
         return LlvmLinker(self.target_machine)
@@ -112,12 +120,13 @@ class Compiler:
     def get(self, kernel: Kernel | KernelFacts) -> MachineCode:
         """Return the machine code of a kernel: from memory, from the package, from disk, or compiled now.
 
-        The code for `KernelFacts` is never compiled: raise NotCompiled if the code is not found. Equal arguments give the same object.
+        With `KernelFacts` instead of a kernel, the code is found by the hash in the facts. Missing code is not compiled: raise NotCompiled
+        if the code is not found. Equal arguments give the same object.
         """
         return self.kernels.get(kernel)
 
     def _make_facts(self, kernel: Kernel, text: str) -> KernelFacts:
-        """Return the facts about `kernel` for launches, with the hash of its fingerprint `text`."""
+        """Return the facts for launches of `kernel`, with the hash of `text`, the fingerprint of the kernel."""
         product = kernel.contraction
         twins = None if product is None else ContractionFacts(product.symmetric_pairs)
         min_grain = kernel.choose_grain(self.target.thread_limits) if kernel.split_axis >= 0 else 0
@@ -133,9 +142,10 @@ class Compiler:
         return KernelFacts(kernel_disk_cache.hash_text(text), *fields, twins, min_grain)
 
     def _make_code(self, kernel: Kernel | KernelFacts) -> MachineCode:
-        """Return new `MachineCode` for `kernel`, a key that `self.kernels` lacks. Code in memory under another key is shared.
+        """Return new `MachineCode` for `kernel`, which `self.kernels` lacks. The cache `self.kernels` calls this method.
 
-        Raise NotCompiled for `KernelFacts` whose code is not found.
+        A kernel and its facts are two keys: both share code in memory. Raise NotCompiled for
+        `KernelFacts` whose code is not found.
         """
         if isinstance(kernel, KernelFacts):
             text, facts = "", kernel
@@ -170,9 +180,10 @@ class Compiler:
         return stored
 
     def load_parallel_for(self) -> Any:
-        """Return the code of the functions for sharing loops between threads (`parallel_for.FUNCTION_NAMES`), loaded at the first call.
+        """Return the code to share loops between threads, as a `LinkedCode` with the functions `parallel_for.FUNCTION_NAMES`.
 
-        Return None if the code cannot be linked in this process: the system lacks the semaphores called by the functions.
+        The first call loads the code. Return None if the code cannot be linked in this process: the system lacks the semaphores that it
+        calls.
         """
         if self._parallel_for_code is None:
             from . import parallel_for
@@ -184,7 +195,10 @@ class Compiler:
         return self._parallel_for_code
 
     def load_launch_loop(self) -> LaunchLoopCall:
-        """Return the function that runs kernels in turn, repeatedly, with the GIL released; `launch_loop.py` describes the arguments."""
+        """Return the function that runs kernels in turn, repeatedly, with the GIL released; the first call loads its code.
+
+        `launch_loop.build_launch_loop_ir` describes the arguments.
+        """
         if self._launch_loop is None:
             from .launch_loop import LAUNCH_LOOP_SYMBOL as entry
             from .launch_loop import build_launch_loop_ir
@@ -195,9 +209,10 @@ class Compiler:
         return function
 
     def load_row_loop(self, pointers: int, scalars: int, *, has_scratch: bool = False) -> LinkedCode:
-        """Return the code that runs a kernel with `pointers` operands and `scalars` scalar parameters on rows (`strided_rows.py`).
+        """Return code to run a kernel on each row of arrays with several axes, with the function `STRIDED_ROWS_SYMBOL`.
 
-        With `has_scratch`, the kernel has scratch memory.
+        The kernel has `pointers` operands, `scalars` scalar parameters, and with `has_scratch` scratch memory. The first
+        call for these numbers loads the code. `strided_rows.py` describes the arguments of the function.
         """
         rows = self._row_loops.get((pointers, scalars, has_scratch))
         if rows is None:
@@ -209,11 +224,11 @@ class Compiler:
         return rows
 
     def run_on_rows(self, kernel: MachineCode, *, has_scratch: bool) -> MachineCode:
-        """Return new code that runs `kernel`, a kernel for vectors or matrices, on each row or matrix of operands with several axes
-        (`strided_rows.py`). With `has_scratch`, the kernel has scratch memory.
+        """Return new code that runs `kernel` on each row or matrix of operands with several axes (`strided_rows.py`).
 
-        The address of `kernel` is the first size argument of the new code. Without a hash in the facts, another process cannot find the
-        code.
+        `kernel` is a kernel for vectors or matrices; with `has_scratch`, it has scratch memory. Each launch must pass the address of
+        `kernel` as the first size argument of the new code. The facts of the new code have no hash, so the code cannot be found in another
+        process.
         """
         facts = kernel.facts
         rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes), has_scratch=has_scratch)
@@ -225,8 +240,8 @@ class Compiler:
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
         """Return linked machine code with the functions `symbols`, and its origin: "shipped", "disk" or "compiled".
 
-        `name` is for errors. The code is found under a hash of `text`, or compiled from `llvm_ir()` and stored on disk. Raise RuntimeError
-        if the compiled code cannot be linked here.
+        The code is found under a hash of `text`. Missing code is compiled from `llvm_ir()`, the text of an LLVM module, and
+        stored on disk. `name` names the code in errors. Raise RuntimeError if the compiled code cannot be linked here.
         """
         text_hash = kernel_disk_cache.hash_text(text)
         stored = self._find_stored(text_hash, symbols, ask_llvm=True)
@@ -242,17 +257,17 @@ class Compiler:
         return library, "compiled"
 
     def find_stored(self, text: str, symbols: tuple[str, ...]) -> tuple[LinkedCode, str] | None:
-        """Return the code with the functions `symbols` under the hash of `text`, and its origin, "shipped" or "disk"; None if the code is
-        not stored.
+        """Return the code stored under the hash of `text`, with the functions `symbols`, and its origin, "shipped" or "disk".
+
+        Return None if the code is not stored. Nothing is compiled.
         """
         return self._find_stored(kernel_disk_cache.hash_text(text), symbols)
 
     def _find_stored(self, text_hash: str, symbols: tuple[str, ...], *, ask_llvm: bool = False) -> tuple[LinkedCode, str] | None:
-        """Return the code with the functions `symbols` under the hash `text_hash`, and its origin, "shipped" or "disk"; None if no code is
-        stored.
+        """Return the code stored under the hash `text_hash`, with the functions `symbols`, and its origin, "shipped" or "disk".
 
-        The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
-        caller that is going to compile anyway (`ask_llvm`).
+        Return None if no code is stored. The disk can only have code for this machine if LLVM was asked about this machine before. If not,
+        LLVM is asked now only for a caller that is going to compile anyway (`ask_llvm`).
         """
         content = self.shipped_objects.read(text_hash) if self.shipped_objects else None
         library = None if content is None else load_image(content)
@@ -264,29 +279,30 @@ class Compiler:
         return None if library is None else (library, "disk")
 
     def _make_disk_key(self, text_hash: str) -> str | None:
-        """Return the file name in the disk cache of the code with the hash `text_hash`; None if the sources of the emitter could not be
-        read.
+        """Return the name of the file in the disk cache for the code with the hash `text_hash`.
+
+        Return None if the sources of the emitter could not be read: then the disk cache is not used.
         """
         emitter_hash = get_emitter_hash()
         return kernel_disk_cache.make_key_from_hash(text_hash, self.identity, emitter_hash) if emitter_hash else None
 
     def make_plan_key(self, text: str, target: Target) -> str | None:
-        """Return the file name in the disk cache for data about the plan with the key `text`, made for `target`.
+        """Return the name of the file in the disk cache for data about a plan made for `target`; `text` is the key of the plan.
 
-        Return None if the sources of the planner or of the emitter could not be read.
+        Return None if the sources of the planner or of the emitter could not be read: then no plan is stored.
         """
         planner_hashes = get_planner_hashes()
         machine = f"{sys.version}\n{__version__}\n{target.identity}\n{target.threads}"
         return kernel_disk_cache.make_key_from_hash(kernel_disk_cache.hash_text(text), machine, planner_hashes) if planner_hashes else None
 
     def _compile_object(self, llvm_ir: str) -> bytes:
-        """Return the content of the object file of `llvm_ir`, the text of an LLVM module."""
+        """Have LLVM compile `llvm_ir`, the text of an LLVM module, and return the content of the object file."""
         from .llvmlite_binding import compile_object
 
         return compile_object(llvm_ir, self.target_machine)
 
     def _compile(self, llvm_ir: str, symbols: tuple[str, ...]) -> bytes:
-        """Return the machine code of `llvm_ir`, the text of an LLVM module: a serialised code image with the functions `symbols`.
+        """Have LLVM compile `llvm_ir`, the text of an LLVM module, and return a serialised code image with the functions `symbols`.
 
         The result is the object file instead if LLVM has to link it (`link_object` gives None).
         """
@@ -301,13 +317,13 @@ class Compiler:
         return load_image(content) if content.startswith(IMAGE_MAGIC) else self._linker.link(content, symbols)
 
     def llvm_ir(self, kernel: Kernel) -> str:
-        """Return the kernel as LLVM IR."""
+        """Return the LLVM IR of `kernel` for the target, as the text of a module."""
         from .emit_kernel import emit_kernel
 
         return emit_kernel(kernel, self.full_target)
 
     def assembly(self, kernel: Kernel) -> str:
-        """Return the kernel as this machine's assembly."""
+        """Return the assembly of `kernel` for the target, as text. The kernel is compiled anew, and not stored."""
         from .llvmlite_binding import compile_assembly
 
         return compile_assembly(self.llvm_ir(kernel), self.target_machine)
@@ -317,9 +333,9 @@ _compiler: Compiler | None = None
 
 
 def compiler() -> Compiler:
-    """Return the compiler of this process, and make it at the first call.
+    """Return the compiler of this process, for this machine; the first call makes it.
 
-    Threads that ask at the same time may each make a compiler; all get the first one stored. No lock is held, since a new compiler asks
+    Concurrent threads may each make a compiler; every thread gets the first compiler stored. No lock is held, since a new compiler asks
     LLVM, and a signal handler may compute meanwhile.
     """
     global _compiler
@@ -333,7 +349,7 @@ def compiler() -> Compiler:
 
 @contextmanager
 def use_compiler(replacement: Compiler) -> Iterator[None]:
-    """Make `replacement` the compiler of this process for the body of a `with` statement, and then the previous one again."""
+    """Make `replacement` the result of `compiler()` for the body of a `with` statement, and then the previous compiler again."""
     global _compiler
     previous, _compiler = _compiler, replacement
     try:
@@ -343,8 +359,8 @@ def use_compiler(replacement: Compiler) -> Iterator[None]:
 
 
 def count_compilations() -> tuple[int, int]:
-    """Return how many kernels this process compiled, and how many it loaded from the package or from disk.
+    """Return two counts: the kernels compiled by this process, and the kernels loaded from the package or from disk.
 
-    The answer is (0, 0) while no compiler has been made. No compiler is made for the question.
+    The result is (0, 0) while the process has no compiler; this function makes none.
     """
     return (_compiler.compiled_count, _compiler.loaded_count) if _compiler else (0, 0)

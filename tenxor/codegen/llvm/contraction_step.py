@@ -1,4 +1,7 @@
-"""A step of a contraction: the next state of a result, given the elements of a row and a column."""
+"""Emit a step of a contraction, a generalised matrix product: the next state of a result, from the values of a row and a column.
+
+The state of a result is the sum so far, or the running state of another reduction.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state 
 def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
     """Emit the next state of a component of a reduction by the formula `value`. Return the vectors of the step, or a list with a scalar.
 
-    `values` maps the leaves of the formula, but for constants, to their values. If the formula adds or subtracts at most
-    `MAX_PRODUCT_TERMS` products of floats to the old state, each is added by a fused multiply-add, and rounded once.
+    `values` maps the leaves of the formula, but for constants, to their values; the values of subexpressions are added. The formula may
+    add at most `MAX_PRODUCT_TERMS` products of floats to the old state, or subtract them. Then each is added by a fused multiply-add, and
+    rounded once.
     """
     products = _match_product_sum(value)
     if products is None:
@@ -32,11 +36,10 @@ ProductTerms = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the
 
 
 def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
-    """Return the old state and the products of floats whose sum is `value`, a formula for the next state; the products in the order of
-    addition.
+    """Match the formula `value` for the next state with the old state plus products of floats. Return the old state and the products.
 
-    A product is a triple: both factors, and whether the product is subtracted. Return None for a value of another form, or with more than
-    `MAX_PRODUCT_TERMS` products.
+    A product is a triple: both factors, and whether the product is subtracted. The products are in the order in which they must be added.
+    Return None for a formula of another form, or with more than `MAX_PRODUCT_TERMS` products.
     """
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None
@@ -48,10 +51,10 @@ def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
 
 
 def _collect_products(term: Expr, is_subtracted: bool, products: ProductTerms) -> bool:
-    """Append the products in a term to `products`, if the term is a product, or a sum or difference of products, as for complex numbers.
+    """Append the products in `term`, a product or a sum or difference of products, to `products`, and return True.
 
-    `is_subtracted` says that the term is subtracted. Return False for a term of another form, or if `products` would get longer than
-    `MAX_PRODUCT_TERMS`; `products` may then be incomplete.
+    Terms of complex products are sums of products. `is_subtracted` says that the term is subtracted. Return False for a term of another
+    form, or if `products` would get longer than `MAX_PRODUCT_TERMS`; `products` may then be incomplete.
     """
     dtype = term.dtype
     while isinstance(term, Call) and (formula := expand_formula(term)) is not None:

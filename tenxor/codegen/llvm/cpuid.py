@@ -1,4 +1,5 @@
-"""The features of this processor, as reported by CPUID. LLVM knows more, but takes longer to ask than all steps before a first result.
+"""The features of this processor, as reported by the instruction CPUID. LLVM knows more, but takes longer to load than all steps before a
+first result.
 
 x86-64 has levels, each with the instructions of the lower levels. A process that knows its level can run code compiled elsewhere for this
 level.
@@ -43,10 +44,10 @@ class CpuLevel(NamedTuple):
     target: Target
 
     def can_serve(self, host: Target) -> bool:
-        """Return whether code for the plain machine `self.target` is as good as code compiled for `host`: only the order of instructions
-        may differ.
+        """Return whether code compiled for the plain machine `self.target` may serve the machine `host`.
 
-        So both must agree in every property used by the emitter, from vector sizes to cache lines and blocks.
+        This is so if code compiled for `host` would differ only in the order of instructions. So both machines must agree in every property
+        that the emitter reads, from vector sizes to cache lines and blocks.
         """
         plain = self.target
         host_facts = host.caches.line_bytes, host.blocks.block_rows, host.blocks.panels_per_pack, host.streams.min_vector_bytes
@@ -62,9 +63,10 @@ CPU_LEVELS = (CpuLevel("x86-64-v4", AVX512), CpuLevel("x86-64-v3", AVX2))
 
 
 def detect_features() -> frozenset[str]:
-    """Return the features that the processor has and the system allows, by LLVM's names, as far as levels differ in them.
+    """Return the names in LLVM, such as "avx2", of the features that the processor has and the system allows.
 
-    The set is empty where the processor cannot be asked: outside of 64-bit Linux on x86-64, or without runnable memory.
+    Only features by which levels of x86-64 differ are returned. The set is empty where the processor cannot be asked: outside of 64-bit
+    Linux on x86-64, or where the system forbids executable memory.
     """
     if sys.platform != "linux" or os.uname().machine != "x86_64" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return frozenset()
@@ -76,9 +78,9 @@ def detect_features() -> frozenset[str]:
 
 @cache
 def _ask_cpuid() -> frozenset[str]:
-    """Return the features that the processor has and the system allows, asked for by a few instructions of machine code.
+    """Run a few instructions of machine code with CPUID and XGETBV, and return the set described by `detect_features`.
 
-    Raise OSError if the system runs only code from files.
+    The result is kept for the process. Raise OSError if the system forbids executable memory.
     """
     code = _CPUID.ljust(64, b"\xcc") + _XGETBV.ljust(64, b"\xcc")
     memory = map_executable(len(code), 4096, lambda address: code)
@@ -107,7 +109,10 @@ def _ask_cpuid() -> frozenset[str]:
 
 
 def detect_level() -> CpuLevel | None:
-    """Return the level of the processor; None for less than x86-64-v3, or for a part of AVX-512: no code is shipped for such processors."""
+    """Return the highest level of x86-64 whose instructions this processor has, of the two levels for which code is shipped.
+
+    Return None for a processor below x86-64-v3, and for one with AVX-512F but without all of x86-64-v4: no code is shipped for either.
+    """
     present = detect_features()
     v3_features = {*_LEAF_1_ECX, "bmi", "avx2", "bmi2", *_EXTENDED_ECX}
     if not present >= v3_features:

@@ -1,6 +1,7 @@
-"""Elements in LLVM: their types in memory and in registers, constants, and conversions between dtypes.
+"""Elements in LLVM IR: their types in memory and in registers, constants, and conversions between dtypes. The functions run while a kernel
+is compiled; a function that emits a conversion appends instructions, and returns their result at run time.
 
-In registers a bool is a single bit, and a float16 or bfloat16 is a float that fits the narrow type: the code for an operation rounds its
+In registers a bool is a single bit, and a float16 or bfloat16 is a float32 that fits the narrow type. The code for an operation rounds its
 result (`round_to_dtype`). This is the register form of a value; the memory form has the dtype's own bits. A value is a scalar or a vector;
 every function here takes both.
 """
@@ -20,10 +21,10 @@ _IN_REGISTERS = {d: I1 if d is boolean else _FLOATS_IN_MEMORY[d.compute_dtype] i
 
 
 def memory_type(dtype: DType) -> Type:
-    """Return the LLVM type of an element of `dtype` in memory: a byte for a bool, 16 bits for a bfloat16, an array of both parts for a
-    complex dtype.
+    """Return the LLVM type of an element of `dtype` in memory.
 
-    Raise LookupError for a dtype outside of `dtypes.ALL_DTYPES`.
+    The type is a byte for a bool, a 16-bit integer for a bfloat16, and an array of both parts for a complex dtype. Raise LookupError for a
+    dtype outside of `dtypes.ALL_DTYPES`.
     """
     return array(_IN_MEMORY[dtype.part], 2) if dtype.is_complex else _IN_MEMORY[dtype]
 
@@ -49,7 +50,7 @@ def make_constant(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> V
 
 
 def from_memory(dtype: DType, raw: Value) -> Value:
-    """Emit the register form of `raw`, a loaded element or vector of a real `dtype`: bits for bools, float32 for float16 and bfloat16."""
+    """Emit the conversion of `raw`, a loaded element or vector of a real `dtype`, to the register form (`register_type`)."""
     if dtype is boolean:
         return raw.differs(0)
     if dtype is float16:
@@ -60,8 +61,9 @@ def from_memory(dtype: DType, raw: Value) -> Value:
 
 
 def to_memory(dtype: DType, value: Value) -> Value:
-    """Emit the memory form of `value`, an element or vector of a real `dtype` in register form, to be stored: the opposite of
-    `from_memory`.
+    """Emit the conversion of `value`, an element or vector of a real `dtype` in register form, to the memory form (`memory_type`).
+
+    A float16 or bfloat16 in register form must fit the narrow type.
     """
     if dtype is boolean:
         return value.cast("zext", I8)
@@ -83,7 +85,7 @@ def _widen_half(half: Value) -> Value:
 
 
 def _narrow_to_half(value: Value) -> Value:
-    """Emit `value`, a float32, rounded to float16, in the form for memory."""
+    """Emit the rounding of `value`, a float32, to float16, in the form for memory."""
     if float16_conversions.lacks_conversions(value.builder.module.target):
         return float16_conversions.narrow_to_float16(value).cast("bitcast", HALF)
     return value.cast("fptrunc", HALF)
@@ -126,8 +128,9 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 
 
 def round_to_dtype(dtype: DType, value: Value) -> Value:
-    """Emit `value`, a float32, rounded to the float16 or bfloat16 `dtype`, still as a float32. For any other dtype, return `value`
-    unchanged.
+    """Emit the rounding of `value` to `dtype`, for a float32, the result of an operation of the narrow dtype float16 or bfloat16.
+
+    The rounded value is still a float32. For a wider dtype, return `value` unchanged.
     """
     if dtype is float16:
         return _widen_half(_narrow_to_half(value))
@@ -141,8 +144,7 @@ def round_to_dtype(dtype: DType, value: Value) -> Value:
 
 
 def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: bool = False) -> Value:
-    """Emit the cast of `value` from the real dtype `source` to the real dtype `target`. Argument and result are in register form
-    (`from_memory`).
+    """Emit the cast of `value` from the real dtype `source` to the real dtype `target`. Argument and result are in register form.
 
     Integers wrap; floats to integers truncate and saturate, and NaN gives 0. Conversions to floats round once. Numbers other than 0 become
     True. With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
@@ -164,7 +166,7 @@ def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: b
 
 
 def _float_to_int(value: Value, target: DType) -> Value:
-    """Emit the floats `value` truncated to the integer dtype `target`, limited to its range, and 0 for NaN.
+    """Emit the conversion of the float `value` to the integer dtype `target`: truncated, limited to the range of `target`, and 0 for NaN.
 
     LLVM's own saturating conversion takes vectors apart on x86.
     """
@@ -176,6 +178,7 @@ def _float_to_int(value: Value, target: DType) -> Value:
 
 
 def _float_to_float(value: Value, source: DType, target: DType) -> Value:
+    """Emit the conversion of a float from `source` to `target`, both float dtypes, rounded once; argument and result in register form."""
     if target.bits == 64:
         return value.to_double()
     if source.bits == 64:  # rounded to odd if the target is narrow, so that rounding twice is rounding once
@@ -184,7 +187,10 @@ def _float_to_float(value: Value, source: DType, target: DType) -> Value:
 
 
 def _to_single_odd(value: Value) -> Value:
-    """Emit a double as a float, with the last bit set where the float is inexact (round to odd), so a second rounding is right."""
+    """Emit the conversion of a float64 to float32 by truncation, with the last bit set where digits are lost (round to odd).
+
+    A second rounding to a narrower dtype then gives the result of a single rounding.
+    """
     nearest = value.to_single()
     back = nearest.to_double()
     bits = nearest.as_bits()
@@ -195,6 +201,7 @@ def _to_single_odd(value: Value) -> Value:
 
 
 def _int_to_float(value: Value, source: DType, target: DType) -> Value:
+    """Emit the conversion of an integer or bool of `source` to the float dtype `target`, rounded once."""
     signed = source.kind == "int"
     convert = "sitofp" if signed else "uitofp"
     if target.bits == 16 and source.bits >= 32:  # by way of double, which avoids a second rounding
@@ -204,10 +211,10 @@ def _int_to_float(value: Value, source: DType, target: DType) -> Value:
 
 
 def _convert_by_halves(value: Value, *, signed: bool) -> Value:
-    """Emit the doubles nearest to 64-bit integers, unsigned ones unless `signed`.
+    """Emit the conversion of 64-bit integers, unsigned unless `signed`, to the nearest float64, by arithmetic on vectors.
 
-    The upper and the lower half become digits of doubles that begin with 2**84 and 2**52. These are subtracted again, so only the last sum
-    rounds.
+    The upper half of an integer becomes the last digits of the float64 2**84, the lower half the last digits of 2**52. Both powers are
+    subtracted again, so only the last sum rounds.
     """
     if signed:
         value = value ^ -(1 << 63)  # adds 2**63, for the same code as without a sign
@@ -217,9 +224,9 @@ def _convert_by_halves(value: Value, *, signed: bool) -> Value:
 
 
 def _round_to_53_bits_odd(value: Value, signed: bool) -> Value:
-    """Emit a 64-bit integer, unsigned unless `signed`, rounded to a double's digits: the last bit kept is set if lower bits are lost.
+    """Emit the rounding of a 64-bit integer, unsigned unless `signed`, to an integer exact as a float64.
 
-    This is rounding to odd, so a later rounding is right.
+    The last bit kept is set if lower bits are lost (round to odd). So a later rounding gives the result of a single rounding.
     """
     cut = value & -0x800
     odd = select(cut.equals(value), value, cut | 0x800)

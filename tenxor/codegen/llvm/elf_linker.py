@@ -39,7 +39,11 @@ _pack_int32, _pack_int64 = struct.Struct("<i").pack_into, struct.Struct("<q").pa
 
 
 class _Section(NamedTuple):
-    """A section header of an ELF file. `begin` is the offset of the content in the file; sizes and offsets are in bytes."""
+    """A section header of an ELF file, with the fields in the order of the file. `begin` is the offset of the content in the file.
+
+    Sizes and offsets are in bytes. `kind` is the type of the section. For relocations, `info` is the number of the section to relocate, and
+    `link` is the number of the symbol table.
+    """
 
     name: int
     kind: int
@@ -54,18 +58,21 @@ class _Section(NamedTuple):
 
 
 class _Symbol(NamedTuple):
-    """A symbol: its `name`, and its `offset` in the image, or None for a C function of the process."""
+    """A symbol of an object file: its `name`, and its `offset` in the image in bytes, or None for a C function of the process."""
 
     name: str
     offset: int | None
 
 
 class _Unsupported(Exception):
-    """Raised for a feature of an object file that is left to LLVM."""
+    """Raised for a feature of an object file beyond this linker; LLVM's linker then links the file."""
 
 
 def link_object(object_file: bytes, symbols: tuple[str, ...]) -> CodeImage | None:
-    """Return the code image of `object_file` with the functions and variables `symbols`; None if LLVM has to link the file."""
+    """Link `object_file`, the content of an object file, and return the code image with the functions and variables `symbols`.
+
+    Return None if LLVM has to link the file.
+    """
     try:
         return _Linker(object_file).link(symbols)
     except (_Unsupported, LookupError, ValueError, struct.error):
@@ -75,7 +82,8 @@ def link_object(object_file: bytes, symbols: tuple[str, ...]) -> CodeImage | Non
 class _Linker:
     """The sections of an object file, their offsets in the image, and the content of the image while it is being linked.
 
-    `content` has a part for code and constants, which ends with the stubs and the table of addresses, and a part for variables.
+    `content` has a part for code and constants, which ends with the stubs and the address table, and a part for variables. An entry of the
+    address table is the address of a symbol, filled in when the image is loaded. A stub is code with a jump to an address in the table.
     """
 
     def __init__(self, object_file: bytes) -> None:
@@ -93,7 +101,10 @@ class _Linker:
         self.externals: dict[str, list[int]] = {}
 
     def link(self, symbols: tuple[str, ...]) -> CodeImage:
-        """Return the image. Raise `_Unsupported`, or another error that `link_object` catches, if LLVM has to link the file."""
+        """Link the file, and return the image with the functions and variables `symbols`.
+
+        Raise `_Unsupported`, or another error that `link_object` catches, if LLVM has to link the file.
+        """
         self._place_sections()
         for section in self.sections:
             if section.kind == _RELA and section.info in self.offsets:
@@ -130,7 +141,10 @@ class _Linker:
                 self.content[offset : offset + section.size] = self.object_file[section.begin : section.begin + section.size]
 
     def _count_addressed_symbols(self) -> int:
-        """Return how many symbols may need a stub or a table entry: undefined symbols, and symbols of relocations for the table."""
+        """Return how many symbols may need a stub or an entry of the address table.
+
+        The count includes undefined symbols, and symbols of relocations to table entries.
+        """
         return len(
             {
                 (table.link, number)
@@ -142,7 +156,7 @@ class _Linker:
         )
 
     def _place_region(self, region: int, begin: int) -> int:
-        """Choose the offsets in the image of the sections of part `region` (0 to 2, see `_region_of`), from `begin` on.
+        """Choose the offsets in the image of the sections of part `region` (0 to 2, see `_region_of`), from the offset `begin` on.
 
         Put them into `self.offsets`, by section number, and return the end of the last section, or `begin` without sections. Empty
         sections, and sections without memory at run time, get no offset.
@@ -154,10 +168,10 @@ class _Linker:
         return begin
 
     def _relocate(self, table: _Section) -> None:
-        """Apply the relocations of the section `table` to the section number `table.info`.
+        """Apply the relocations in the section `table` to the section number `table.info`.
 
-        Distances within the image are written into `content`. Positions of addresses are noted in `pointers` and `externals`. Raise
-        `_Unsupported` for a relocation of another type, or a symbol neither in the image nor a C function.
+        Distances within the image are written into `content`. Positions of addresses are recorded in `pointers` and `externals`, for the
+        loader. Raise `_Unsupported` for a relocation of another type, or a symbol neither in the image nor a C function.
         """
         section_offset, names = self.offsets[table.info], self.sections[table.link]
         for offset, kind, number, addend in self._iterate_relocations(table):
@@ -180,11 +194,13 @@ class _Linker:
             pack(self.content, position, target + addend - position)
 
     def _iterate_relocations(self, table: _Section) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the relocations of `table`: offset in its section, kind, number of the symbol, and addend."""
+        """Yield the relocations in the section `table`, each as a tuple: offset in the section to relocate, type, symbol number, and
+        addend.
+        """
         return _RELOCATION.iter_unpack(self.object_file[table.begin : table.begin + table.size])
 
     def _find_table_entry(self, symbol: _Symbol) -> int:
-        """Return the offset of the table entry with the address of `symbol`, added if it is missing."""
+        """Return the offset in the image of the entry of the address table for `symbol`. A missing entry is added."""
         if symbol not in self.table_entries:
             self.table_entries[symbol] = self.next_entry
             self._write_address(self.next_entry, symbol, 0)
@@ -192,7 +208,7 @@ class _Linker:
         return self.table_entries[symbol]
 
     def _find_stub(self, symbol: _Symbol) -> int:
-        """Return the offset of the stub that jumps to `symbol`, a C function of the process; the stub is added if it is missing."""
+        """Return the offset in the image of the stub that jumps to `symbol`, a C function of the process. A missing stub is added."""
         if symbol not in self.stubs:
             self.stubs[symbol] = stub = self.next_stub
             _STUB.pack_into(self.content, stub, _JUMP_OPCODE, self._find_table_entry(symbol) - stub - _JUMP_BYTES)
@@ -200,9 +216,10 @@ class _Linker:
         return self.stubs[symbol]
 
     def _write_address(self, position: int, symbol: _Symbol, addend: int) -> None:
-        """Write the part of an address known now into the image at `position`, and note the position for loading.
+        """Write the known part of an address into the image at `position`, and record the position, so that the loader completes the
+        address.
 
-        The address is `addend` behind `symbol`.
+        The address is `addend` bytes behind `symbol`.
         """
         if symbol.offset is None:
             _pack_int64(self.content, position, addend)
@@ -212,7 +229,7 @@ class _Linker:
             self.pointers.append(position)
 
     def _read_symbol(self, table: _Section, number: int) -> _Symbol | None:
-        """Return symbol `number` of the symbol table `table`.
+        """Return symbol number `number` of the symbol table in the section `table`.
 
         An undefined symbol with a name is a C function of the process. Return None for another symbol outside of the image.
         """
@@ -223,7 +240,7 @@ class _Linker:
         return _Symbol(name, self.offsets[section] + value) if section in self.offsets else None
 
     def _unpack_symbol(self, table: _Section, number: int) -> tuple[int, int, int]:
-        """Return the offset of the name, the section number and the value of symbol `number` of the symbol table `table`."""
+        """Return the offset of the name, the section number and the value of symbol number `number` of the symbol table `table`."""
         name, _, _, section, value, _ = _SYMBOL.unpack_from(self.object_file, table.begin + number * _SYMBOL.size)
         return name, section, value
 

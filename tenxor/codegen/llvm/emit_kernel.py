@@ -1,4 +1,7 @@
-"""Translate the loop IR to LLVM IR: loops become blocks, expressions become vector code."""
+"""Translate the loop IR of a kernel to LLVM IR, for `Compiler`: loops become basic blocks, expressions become vector code.
+
+The tables `STATEMENT_EMITTERS` and `LEAF_EMITTERS` map each class of statements and leaves to a function to emit code.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +62,11 @@ LEAF_EMITTERS: Mapping[type[Expr], EmitLeaf] = {
 
 
 def emit_kernel(kernel: Kernel, target: Target) -> str:
-    """Return the LLVM module of a kernel, as text, with the function `kernel(arguments, begin, end, worker)`.
+    """Return the LLVM module that computes `kernel` on the machine `target`, as text, with one exported function.
 
-    The function runs the kernel's loops; of the split axis (`Kernel.split_axis`), it runs the indices from `begin` up to, but without,
-    `end`. `arguments` points to the packed arguments. `worker` is the number of the calling thread, from 0 on.
+    The function is `kernel(arguments, begin, end, worker)`. The function runs the kernel's loops; of the split axis (`Kernel.split_axis`),
+    only the indices from `begin` up to, but without, `end`. `arguments` points to the packed arguments, 64-bit words: the addresses of
+    operands and tables, the scalars and the sizes. `worker` is the number of the calling thread, from 0 on.
     """
     kernel = compare_hypot_by_squares(kernel)
     em = Emitter(kernel, target, LEAF_EMITTERS, STATEMENT_EMITTERS)

@@ -1,4 +1,5 @@
-"""Emit loops: over whole axes and blocks, in chunks, with lanes along an axis or across a reduction.
+"""Emit loops: over whole axes and blocks, in chunks, with lanes along an axis or across a reduction. The functions run while a kernel is
+compiled: they append LLVM IR to the kernel `em`. A `Value`, like an index, stands for a value at run time.
 
 Each nest has lanes along a single axis. The loop over this axis is emitted twice: with steps of `unroll` whole vectors, and with masked
 single vectors for the rest. If an iteration computes much, the loop is emitted once, and only its loads and stores twice. A reduction
@@ -33,10 +34,10 @@ def emit_for(em: Emitter, s: For) -> None:
 
 
 def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop from index `begin` up to, but without, `end`, in the way that the loop's marks tell.
+    """Emit the loop `s` from index `begin` up to, but without, `end`, by the function for the kind of loop.
 
-    The loop runs over blocks (`s.block`), with lanes (`LoopAxis.vector`), or with iterations side by side (`s.jam_factor`). A loop around
-    the lanes of a reduction gets a state in each lane. Any other loop runs plainly, one iteration at a time.
+    The loop runs over blocks (`s.block`), with lanes (`LoopAxis.vector`), or with iterations side by side (`s.jam_factor`). A reduction
+    whose lanes run along an inner loop keeps a state in each lane. A plain loop runs a single iteration at a time.
     """
     axis = em.kernel.axes[s.axis]
     if s.block:
@@ -52,7 +53,7 @@ def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop over blocks of `s.block` indices of an axis, from `begin` to `end`; the last block may have fewer.
+    """Emit the loop `s` over blocks of `s.block` indices of an axis, from `begin` to `end`; the last block may have fewer.
 
     A loop over the same axis in the body runs through the present block only.
     """
@@ -74,10 +75,10 @@ def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on. Return the index where the loop stops, with less than a step left before `end`.
+    """Emit the loop `s` in whole steps from `begin` on. Return the stop index, with less than a step left before `end`.
 
     A step has `step` indices: 1, or the lanes of the vectors of the step. A long sum of floats is taken in chunks: each chunk begins with
-    the identity, and the sums are added up. If the kernel is told to stop, the index returned is `end`.
+    the identity, and the sums are added up. If the stop flag is set at run time, the index is `end`.
     """
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
     chunk = reduction_states.choose_chunk_steps(em, s, accumulators) * step
@@ -104,10 +105,10 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps of `step` indices from `begin` on, and return the index where the loop stops.
+    """Emit the loop `s` in whole steps of `step` indices from `begin` on, and return the index where the loop stops.
 
-    Less than a step is then left before `end`; under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop
-    ends early, and the index is `end`.
+    Less than a step is then left before `end`; under a mask, the last step may reach past `end`. A sequential loop polls the stop flag
+    (`_polls_stop_flag`). If the flag is set, the loop ends early, and the index is `end`.
     """
     if not _polls_stop_flag(em, s):
         return _emit_steps(em, s, begin, end, step)
@@ -127,20 +128,20 @@ def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _polls_stop_flag(em: Emitter, s: For) -> bool:
-    """Return whether the code of a loop reads the stop flag: in a kernel that listens (`Kernel.is_interruptible`), every sequential loop.
+    """Return whether the code of the loop `s` reads the stop flag: every sequential loop of an interruptible kernel does.
 
-    A sequential loop may be a single long iteration of a parallel loop.
+    A sequential loop may be a single long iteration of a parallel loop. `Kernel.is_interruptible` has the conditions.
     """
     return em.listens and not em.kernel.axes[s.axis].parallel
 
 
 def _is_masked(em: Emitter, s: For) -> bool:
-    """Return whether the lanes `em.lanes` run along this loop under a mask."""
+    """Return whether the lanes `em.lanes` run along the loop `s` under a mask, so that a vector may be partial."""
     return em.lanes is not None and em.lanes.axis == s.axis and em.lanes.is_masked
 
 
 def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps of `step` indices from `begin` on, without reading the stop flag; return the index where the loop stops.
+    """Emit the loop `s` in whole steps of `step` indices from `begin` on, without the stop flag. Return the stop index.
 
     Less than a step is then left before `end`; under a mask, the last step may reach past `end`.
     """
@@ -185,7 +186,7 @@ def _emit_inner_statement(em: Emitter, s: Statement) -> None:
 
 
 def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop from index `begin` up to, but without, `end`, with lanes along its axis.
+    """Emit the loop `s` from index `begin` up to, but without, `end`, with lanes along its axis.
 
     Whole steps of several vectors come first, then single vectors, the last with a mask or by halves. Reductions across the lanes get a
     state in each lane, combined after the loop.
@@ -225,10 +226,10 @@ def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
-    """Emit the last iterations of a loop, from `begin` to `end`, without a mask.
+    """Emit the last iterations of the loop `s`, from `begin` to `end`, without a mask.
 
-    Whole vectors of `width` lanes come first, then half a vector, a quarter, and so on, down to a single element. A vector of each smaller
-    size runs once, or not at all, as the number of the elements left requires.
+    Whole vectors of `width` lanes come first, then half a vector, a quarter, and so on, down to a single element. The code runs a vector of
+    each smaller size once or not at all, by the bits of the number of elements left.
     """
     em.lanes = Lanes(s.axis, width, 1)
     begin = _emit_in_chunks(em, s, begin, end, width)
@@ -249,12 +250,12 @@ def _emit_in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -
 
 
 def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Callable[[], object]) -> None:
-    """Emit the code of `run`, with a state in each lane along `axis` for the reductions `accumulators`; then combine the lanes to one
-    state.
+    """Emit a loop that reduces across lanes: start a state in each lane along `axis`, call `run`, which emits the loop, and combine the
+    lanes.
 
-    The combined states are joined to the states of before, and put into `em.states` and `em.results`. `em.lanes` must be None; `run` is
-    called with lanes, as many as the states of the reductions allow. So reductions add in the same order, whatever the rest of the kernel
-    computes.
+    The combined states of the reductions `accumulators` are joined to the states of before, and put into `em.states` and `em.results`.
+    `em.lanes` must be None. Meanwhile it has as many lanes as the states allow, so that reductions add in the same order, whatever the rest
+    of the kernel computes.
     """
     entered = {f: em.states[f] for f in accumulators}
     state_bytes = max(d.itemsize for f in accumulators for d in em.kernel.accumulators[f].state_dtypes)
@@ -272,10 +273,10 @@ def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Cal
 
 
 def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
-    """Emit the mask of the vector at `index`, with only the lanes before `end` active, and put it into `em.lanes.mask`.
+    """Emit the mask for the step at `index`, a single vector, in which only the lanes before `end` are active.
 
-    The number of active lanes goes to `em.lanes.active_count`. If `em.lanes.is_maybe_full`, put only the number of indices left before
-    `end` into `em.lanes.remaining_count`, and emit no mask.
+    Put the mask into `em.lanes.mask`, and the number of active lanes into `em.lanes.active_count`; nothing is returned. If
+    `em.lanes.is_maybe_full`, emit no mask, and only put the number of indices left before `end` into `em.lanes.remaining_count`.
     """
     lanes = em.lanes
     assert lanes is not None

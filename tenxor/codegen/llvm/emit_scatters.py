@@ -1,4 +1,5 @@
-"""Emit scatters: updates of elements in memory, value by value.
+"""Emit scatters: updates of elements in memory, value by value, as in `x[i] += v`. The functions run while a kernel is compiled: they
+append LLVM IR to the kernel `em`. A `Value` stands for a value at run time.
 
 Lanes compute the values and the addresses. Then the lanes update memory in order, since several lanes may meet at the same element. Lanes
 with neighbouring elements, for any value of the indices, cannot meet: there, whole vectors are updated.
@@ -36,7 +37,10 @@ def emit_accumulate(em: Emitter, s: Accumulate) -> None:
 
 
 def _update_vectors(em: Emitter, s: Accumulate, new_vectors: ValueVectors) -> None:
-    """Emit the update of contiguous elements by whole vectors, in active lanes only. `new_vectors` are the values of `s` in the lanes."""
+    """Emit the update of contiguous elements by whole vectors, in active lanes only.
+
+    `new_vectors` has the vectors of the step with the only item of `s.values`.
+    """
     em.continue_innermost()
     term, dtype = find_lane_term(s.address, em.lanes), s.values[0].dtype
     assert term is not None
@@ -50,7 +54,7 @@ def _update_vectors(em: Emitter, s: Accumulate, new_vectors: ValueVectors) -> No
 
 
 def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> None:
-    """Emit the update of elements, active lane by active lane, or of a single element without lanes.
+    """Emit the update of the elements written by `s`, active lane by active lane, or of a single element without lanes.
 
     `values` has the vectors, or the scalar, of each item of `s.values`.
     """
@@ -70,7 +74,7 @@ def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> Non
 
 
 def _extract_lane(vectors: ValueVectors, u: int, lane: int) -> Value:
-    """Emit the value of lane number `lane` of vector `u`, as a scalar; if `vectors` has a scalar alone, return this scalar."""
+    """Emit the extraction of lane number `lane` of `vectors[u]`, and return a scalar. A scalar in `vectors` is returned unchanged."""
     return vectors[u].lane(lane) if vectors[0].lanes else vectors[0]
 
 
@@ -92,8 +96,9 @@ def _update_element(em: Emitter, s: Accumulate, offset: Value, new_values: list[
 
 
 def _reads_old_value(s: Accumulate) -> bool:
-    """Return whether the element to be stored depends on the old element in memory, as in an addition.
+    """Return whether the element stored by `s` depends on the old element in memory, as in an addition.
 
-    The result is False if each component is a plain argument, as in an assignment of the value. The old element is then not loaded.
+    The result is False if each component of the new element is a bare `Arg`, as in an assignment of the value. The old element is then not
+    loaded.
     """
     return any(not isinstance(e, Arg) for e in s.new_values)

@@ -30,7 +30,10 @@ EmitIteration = Callable[[Value], Value]  # emits one iteration of a loop at an 
 class Emitter:
     """A kernel being emitted: the open loops, the lanes, and the values and states emitted so far.
 
-    `leaf_emitters` and `statement_emitters` map the classes of leaves and statements to the functions that emit them.
+    `emit_kernel` makes an emitter, and passes the emitter as `em` to the functions for statements and leaves. The methods run while the
+    kernel is compiled. They append LLVM IR at the cursor of `builder`; a `Value` stands for a value at run time. `ValueVectors` are a list
+    with a single scalar, or with the `unroll` vectors of `lanes`. `leaf_emitters` and `statement_emitters` map the classes of leaves and
+    statements to the functions that emit them.
 
     In all methods, an axis is the number of a loop in `kernel.axes`, and an accumulator the number of a reduction in
     `kernel.accumulators`. A depth is an index into `scopes`, the open loops and branches: 0 is the function itself.
@@ -63,9 +66,10 @@ class Emitter:
         self.dependency_cache: dict[Expr, Dependencies] = {}
 
     def emit_body(self, body: tuple[Statement, ...], emit_statement: Callable[[Statement], None] | None = None) -> None:
-        """Emit the statements of a body in order, each by the argument `emit_statement`, or by the method if that is None.
+        """Emit the statements `body`, of the kernel or of a loop, in order: each by a call of the argument `emit_statement`.
 
-        The values of stores side by side are all emitted before the first of these stores.
+        If the argument is None, the method `emit_statement` emits each. The values of adjacent stores are all emitted before the first of
+        these stores.
         """
         for run in group_stores(body):
             if len(run) > 1:
@@ -86,7 +90,7 @@ class Emitter:
         return self.scopes[-1]
 
     def continue_at(self, depth: int) -> None:
-        """Move the builder to the end of the open scope at this depth, where emitted code is appended from now on."""
+        """Move the builder to the end of the open scope number `depth`, where emitted code is appended from now on."""
         self.depth = depth
         self.builder.cursor = self.scopes[depth].cursor
 
@@ -95,7 +99,10 @@ class Emitter:
         self.continue_at(len(self.scopes) - 1)
 
     def depth_of_axis(self, axis: int) -> int:
-        """Return the depth of the innermost open loop over an axis, or `at_index` scope; raise AssertionError without either."""
+        """Return the depth of the innermost open loop over an axis, or of the innermost `at_index` scope for the axis.
+
+        Raise AssertionError without either: the axis has no index here.
+        """
         for depth in range(len(self.scopes) - 1, 0, -1):
             if self.scopes[depth].axis == axis:
                 return depth
@@ -109,7 +116,7 @@ class Emitter:
 
     @contextmanager
     def at_index(self, axis: int, index: Value) -> Iterator[None]:
-        """Emit the code of the `with` statement's body at the index `index` of `axis`, without a loop."""
+        """Open a scope in which the index of `axis` is `index`, without a loop, for the code that the `with` statement's body emits."""
         self.scopes.append(Scope(axis, self.scope.cursor, index))
         self.continue_innermost()
         yield
@@ -118,7 +125,7 @@ class Emitter:
 
     @contextmanager
     def outside_loops(self) -> Iterator[None]:
-        """Emit the code of the `with` statement's body in front of all open loops, which are not in `scopes` meanwhile."""
+        """Let the `with` statement's body emit code in front of the open loops, which are not in `scopes` meanwhile."""
         inner, self.scopes = self.scopes[1:], self.scopes[:1]
         self.continue_innermost()
         yield
@@ -127,18 +134,17 @@ class Emitter:
 
     @contextmanager
     def in_scope(self, depth: int) -> Iterator[None]:
-        """Emit the code of the `with` statement's body at the end of the scope at this depth, and then continue in the scope of before."""
+        """Let the `with` statement's body emit code at the end of the scope at `depth`, and then continue in the scope of before."""
         old_depth = self.depth
         self.continue_at(depth)
         yield
         self.continue_at(old_depth)
 
     def emit_once(self, depth: int, key: object, emit_value: Callable[[], T]) -> T:
-        """Return the result of `emit_value()`, which emits code at the end of the scope at `depth`, and must not return None.
+        """Return the result of `emit_value()`, which emits code at the end of the scope at `depth`. The result must not be None.
 
-        Another call with an equal `key` and the same scope emits nothing, and returns the same result.
-
-        The builder continues at its present place afterwards.
+        Another call with an equal `key` and the same scope emits nothing, and returns the same result. The builder continues at its present
+        place afterwards.
         """
         cache = self.scopes[depth].emitted_values
         result: T | None = cache.get(key)
@@ -152,38 +158,39 @@ class Emitter:
     # Arguments and memory
 
     def argument(self, index: int, name: str) -> Value:
-        """Emit the load of the 64-bit argument number `index` of the kernel, before all loops, as an integer; later calls return the same
-        value.
+        """Emit the load of the 64-bit word number `index` of the packed arguments, before the loops, and return an integer.
 
-        `name` is a name for the value in the LLVM IR.
+        `name` is a name for the value in the LLVM IR. Later calls emit nothing, and return the same value.
         """
         return self.emit_once(0, ("argument", index), lambda: self.arguments.at(index, I64).load(I64, name))
 
     def size_parameter(self, index: int) -> Value:
-        """Emit the load of the size parameter number `index` of the kernel: a size, a stride or an offset.
+        """Emit the load of the size parameter number `index` of the kernel, a 64-bit integer: a size, a stride or an offset.
 
-        Behind the parameters of the kernel follow the stop flag, if the kernel listens, and then the address of the scratch memory and
-        its bytes per thread.
+        Behind the parameters of the kernel follows the stop flag of an interruptible kernel. The address of the scratch memory and its
+        bytes per thread come last. Later calls emit nothing, and return the same value.
         """
         k = self.kernel
         return self.argument(len(k.operands) + k.table_count + len(k.scalar_dtypes) + index, f"s{index}")
 
     def load_stop_flag(self) -> Value:
-        """Emit whether the kernel must stop: a volatile load of the stop flag, at the builder's place, as a scalar bool. The kernel must
-        listen.
+        """Emit a volatile load of the stop flag at the builder's place. Return a scalar bool: whether the kernel must stop.
+
+        Only an interruptible kernel (`Kernel.is_interruptible`) has the flag.
         """
         k = self.kernel
         flag = self.arguments.at(len(k.operands) + k.table_count + len(k.scalar_dtypes) + k.size_count, I64)
         return flag.load(I64, volatile=True).differs(0)
 
     def extent(self, axis: int) -> Value:
-        """Emit the load of the number of indices of an axis."""
+        """Emit the load of the number of indices of an axis, a 64-bit integer."""
         return self.size_parameter(self.kernel.axes[axis].extent)
 
     def loop_range(self, axis: int) -> tuple[Value, Value]:
-        """Return the first index, and the index behind the last, of the part of an axis for a loop at the present place.
+        """Return the first index, and the index behind the last, for a loop over `axis` at the present place.
 
-        The part is the present block of the axis, or this call's part of the split axis, or the full axis.
+        They bound the present block of the axis, if an outer loop runs over blocks. On the split axis (`Kernel.split_axis`) they are the
+        arguments `begin` and `end` of the kernel's function. Otherwise they bound the full axis.
         """
         if axis in self.axis_ranges:
             begin, end, _ = self.axis_ranges[axis]
@@ -193,13 +200,16 @@ class Emitter:
         return self.builder.constant(I64, 0), self.extent(axis)
 
     def scratch_address(self) -> Value:
-        """Emit the address of this thread's scratch memory, as a 64-bit integer."""
+        """Emit the address of the scratch memory of the present thread, as a 64-bit integer."""
         first_number = self.kernel.size_count + self.listens
         start, size = self.size_parameter(first_number), self.size_parameter(first_number + 1)
         return self.emit_once(0, "scratch", lambda: start + self.worker * size)
 
     def allocate_on_stack(self, element: Type, size: int, name: str) -> Value:
-        """Emit stack memory for `size` elements of type `element`, allocated at the entry of the function; return the pointer."""
+        """Emit the allocation of stack memory for `size` elements of type `element` at the entry of the function; return the pointer.
+
+        The memory is aligned to `ALIGNMENT_BYTES` bytes. `name` is the name of the memory in the LLVM IR.
+        """
         cursor, entry = self.builder.cursor, self.builder.entry
         self.builder.cursor, old_lines = Cursor(entry), entry.lines
         entry.lines = []
@@ -222,11 +232,11 @@ class Emitter:
         accumulators: Iterable[int] = (),
         binds_axis: bool = True,
     ) -> Value:
-        """Emit a loop from `begin` on, while at least `min_remaining` indices are left before `end`; return the index behind the loop.
+        """Emit a loop over `axis` from `begin` on, while at least `min_remaining` indices are left before `end`.
 
-        `emit_iteration` emits one iteration at an index, and returns the next index. The states of the reductions `accumulators` are
-        carried from iteration to iteration. If not `binds_axis`, the loop runs over blocks of the axis, and the code inside must not
-        use the index as the axis's own.
+        Return the stop index. `emit_iteration(index)` is called once, emits the code of an iteration at an index, and
+        returns the next index. The states of the reductions `accumulators` are carried from iteration to iteration. If not `binds_axis`,
+        the loop runs over blocks of the axis, and the code inside must not use the index as the axis's own.
         """
         b, depth, name = self.builder, len(self.scopes) - 1, axis_name(axis)
         head, body, exit_block = (b.block(f"{name}.{suffix}") for suffix in ("head", "body", "done"))
@@ -265,7 +275,7 @@ class Emitter:
         return index
 
     def only_if(self, condition: Value, emit_inner: Callable[[], object], *, inside_branch: bool = False) -> None:
-        """Emit the code that `emit_inner` emits, to run if the scalar `condition` holds.
+        """Emit a branch around the code of `emit_inner()`, to run only if the scalar `condition` holds.
 
         Values that depend on the innermost loop are computed before the branch, or with `inside_branch` inside the branch.
         """
@@ -290,7 +300,10 @@ class Emitter:
     # Expressions
 
     def depth_of(self, e: Expr) -> int:
-        """Return the depth of the innermost scope that an expression depends on. A running state (`State`) depends on the innermost."""
+        """Return the depth of the innermost scope needed by the expression `e`: the outermost scope for the code of `e`.
+
+        A running state (`State`) depends on the innermost scope.
+        """
         axes, accumulators, running = find_dependencies(e, self.dependency_cache)
         if running:
             return len(self.scopes) - 1
@@ -302,7 +315,10 @@ class Emitter:
         return depth
 
     def value(self, e: Expr) -> ValueVectors:
-        """Return the value of an expression, a scalar or the vectors of a step; emit it, if missing, in the outermost loop possible."""
+        """Return the value of the expression `e`, as a scalar or the vectors of a step. Emit missing code first.
+
+        The code goes into the outermost loop with known operands.
+        """
         emitted = self.find_emitted(e)
         if emitted is None:
             for subexpr in walk_unvisited(e, self):
@@ -311,14 +327,14 @@ class Emitter:
         return emitted
 
     def __contains__(self, e: object) -> bool:
-        """Return whether the value of an expression has been emitted."""
+        """Return whether `e` is an expression with a value already emitted, or one that needs no code (`find_emitted`)."""
         return isinstance(e, Expr) and self.find_emitted(e) is not None
 
     def find_emitted(self, e: Expr) -> ValueVectors | None:
-        """Return the value of an expression: of a constant, a state or a result, or a value emitted earlier in an open scope. Otherwise
-        return None.
+        """Return the value of an expression if no code is needed, or None. Emit no code.
 
-        Emit no code. The value is a list with a scalar, or the vectors of a step.
+        The value is that of a constant, a state or a result, or a value emitted earlier in an open scope. It is a list with a scalar, or
+        the vectors of a step.
         """
         if isinstance(e, Const):
             return [make_constant(self.builder, e.dtype, e.value)]
@@ -329,7 +345,7 @@ class Emitter:
         return self.scopes[self.depth_of(e)].emitted_values.get(e)
 
     def emit_operation(self, e: Expr) -> ValueVectors:
-        """Emit an expression whose operands have been emitted, in the outermost loop possible, and return its value."""
+        """Emit the expression `e`, whose operands have been emitted, in the outermost loop possible. Return the value of `e`."""
         if not isinstance(e, Call):
             return self.emit_once(self.depth_of(e), e, lambda: self.leaf_emitters[type(e)](self, e))
         args = [self.value(a) for a in e.args]
@@ -338,11 +354,17 @@ class Emitter:
         return self.emit_once(self.depth_of(e), e, lambda: self.emit_call(e, args))
 
     def vector_value(self, e: Expr) -> ValueVectors:
-        """Return the value of an expression, in vectors if there are lanes: a scalar is then repeated in every lane."""
+        """Return the value of the expression `e`, emitted if missing, as the vectors of a step. A scalar is repeated in every lane.
+
+        Without lanes (`self.lanes` is None), the value is a scalar.
+        """
         return self.widen(self.value(e), e)
 
     def widen(self, vectors: ValueVectors, e: Expr) -> ValueVectors:
-        """Return the value `vectors` of the expression `e` in vectors: unchanged if already in vectors, else a scalar in every lane."""
+        """Return `vectors`, the value of the expression `e`, as the vectors of a step: a scalar is repeated in every lane.
+
+        Vectors are returned unchanged, and without lanes a scalar is, too.
+        """
         lanes = self.lanes
         if vectors[0].lanes or lanes is None:
             return vectors
@@ -352,9 +374,10 @@ class Emitter:
         return [self.emit_once(self.depth_of(e), ("splat", e, width), lambda: vectors[0].splat(width))] * lanes.unroll
 
     def emit_inline(self, e: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
-        """Emit an expression at the present place, even if the value exists already, and return the value.
+        """Emit the expression `e` at the present place, even if it is emitted elsewhere already, and return the value of `e`.
 
-        `values` maps the leaves of the expression, but for constants, to their values; the values of subexpressions are added.
+        `values` maps the leaves of the expression, but for constants, to their values, which have equally many lanes. The values of all
+        subexpressions are added to `values`.
         """
         for subexpr in walk_unvisited(e, values):
             if isinstance(subexpr, Const):

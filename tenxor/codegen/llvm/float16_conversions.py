@@ -1,7 +1,7 @@
-"""Conversions between float16 and float32 by integer operations, for processors without instructions for them.
+"""Emit conversions between float16 and float32 by integer operations, for processors without instructions for them.
 
-LLVM would call library functions that a process may lack. Both conversions are exact: every float16 is a float32, and rounding is to
-nearest, ties to even, with infinities and NaNs as in IEEE 754-2019, 3.6 and 5.4.2.
+LLVM would call library functions that a process may lack. The conversion to float32 is exact. The conversion to float16 rounds to nearest,
+ties to even. Infinities and NaNs are those of IEEE 754-2019, 3.6 and 5.4.2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def lacks_conversions(target: Target) -> bool:
 
 
 def widen_float16(half: Value) -> Value:
-    """Emit the float32 values of `half`, the bits of float16 as 16-bit integers."""
+    """Emit the conversion of `half`, the bits of float16 as a 16-bit integer or a vector of these, and return the equal float32."""
     bits = half.cast("zext", I32)
     magnitude, sign = bits & 0x7FFF, (bits & 0x8000) << 16
     shifted = magnitude << EXTRA_FRACTION_BITS
@@ -35,7 +35,10 @@ def widen_float16(half: Value) -> Value:
 
 
 def narrow_to_float16(value: Value) -> Value:
-    """Emit the bits, as 16-bit integers, of the float16 nearest to each float32 in `value`, ties to even."""
+    """Emit the rounding of `value`, a float32 or a vector of these, to the nearest float16, ties to even.
+
+    Return the bits of the float16, as 16-bit integers.
+    """
     bits = value.as_bits()
     magnitude, sign = bits & 0x7FFFFFFF, bits.logical_shift_right(16) & 0x8000
     odd = magnitude.logical_shift_right(EXTRA_FRACTION_BITS) & 1

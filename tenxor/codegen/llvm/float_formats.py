@@ -1,4 +1,4 @@
-"""The formats of floats, with the constants for formulas on their bits."""
+"""The formats of floats, float32 and float64, with the constants that formulas on their bits need when they are emitted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from ..._utils.records import NamedTuple
 
 
 class FloatFormat(NamedTuple):
-    """An IEEE 754 binary format: its width in bits, the bits of the fraction, the bias of exponents, and constants for formulas."""
+    """An IEEE 754 binary format: its width in bits, the bits of the fraction, the bias of exponents, and constants for formulas.
+
+    Numbers of the format are Python floats here, and bit patterns are Python integers.
+    """
 
     bits: int
     fraction_bits: int

@@ -1,4 +1,4 @@
-"""Facts about this machine and this installation, needed also by a process that compiles nothing.
+"""Facts about this machine (`HostInfo`) and hashes of the package's sources, needed also by a process that compiles nothing.
 
 To load LLVM and ask it takes longer than everything else in a process before the first result; to read the emitter's sources takes a tenth
 of that. So the answers are stored on disk, beside the kernels, as long as they cannot have changed: until the system boots again, or until
@@ -37,14 +37,14 @@ class HostInfo(NamedTuple):
 
     @property
     def processor(self) -> Processor:
-        """The description of this machine for LLVM: all its features but AMD's SSE4A.
+        """The description of this machine that LLVM compiles for: all features of the processor but AMD's SSE4A.
 
         SSE4A instructions have no AVX form, and a single one among AVX instructions takes hundreds of cycles.
         """
         return Processor(self.triple, self.cpu, self.attributes.replace("+sse4a", "-sse4a"))
 
     def make_target(self) -> Target:
-        """Return the target for this machine, with one thread."""
+        """Return the description of this machine for planning and emitting kernels, with one thread."""
         return Target.of_host(set(self.features.split()), self.processor)
 
     def make_identity(self, target: Target) -> str:
@@ -57,16 +57,16 @@ class HostInfo(NamedTuple):
 
 @cache
 def get_host_info() -> HostInfo:
-    """Return LLVM's description of this machine: read from disk if stored by an earlier process, or asked of LLVM and stored now.
+    """Return LLVM's description of this machine: read from disk if an earlier process stored it, or else asked of LLVM and stored now.
 
-    The answer is kept for the process.
+    The result is kept for the process.
     """
     return HostInfo(*(read_stored_host_info() or _ask_and_store(_make_answer_key(_iter_llvm_binaries()), _ask_llvm)).split("\n"))
 
 
 @cache
 def read_stored_host_info() -> str | None:
-    """Return LLVM's description of this machine as stored by an earlier process, the lines of a `HostInfo`.
+    """Return LLVM's description of this machine as stored by an earlier process: a text with the fields of a `HostInfo`, a line each.
 
     Return None if no description is stored; then no machine code is on disk either.
     """
@@ -74,12 +74,14 @@ def read_stored_host_info() -> str | None:
 
 
 def has_host_info() -> bool:
-    """Return whether `get_host_info` can answer without asking LLVM."""
+    """Return whether `get_host_info` can return without loading LLVM."""
     return get_host_info.cache_info().currsize > 0 or read_stored_host_info() is not None
 
 
 def get_emitter_hash() -> str | None:
-    """Return a hash of the sources that decide the machine code of a kernel (`EMITTER_SOURCES`), determined once in a process.
+    """Return a hash, in hexadecimal, of the sources that decide the machine code of a kernel (`EMITTER_SOURCES`).
+
+    The hash is determined once in a process.
 
     Return None if the sources could not be read at the first request.
     """
@@ -95,7 +97,7 @@ def get_planner_hashes() -> str | None:
 
 
 def get_fastpath_hash() -> str | None:
-    """Return a hash of the sources of the fast path, determined once in a process.
+    """Return a hash, in hexadecimal, of the sources of the fast path. The hash is determined once in a process.
 
     Return None if the sources could not be read at the first request.
     """
@@ -104,9 +106,10 @@ def get_fastpath_hash() -> str | None:
 
 @cache
 def _get_source_hashes() -> str:
-    """Return hashes of the sources of the emitter, of the further sources of the planner, and of the fast path, a line each.
+    """Return the hashes of the emitter's sources, of the planner's further sources, and of the fast path's sources, a line each.
 
-    The text is kept for the process. It is empty if the sources could not be read at the first call.
+    The text is kept for the process. It is empty if the sources could not be read at the first call. If the sources have not changed since,
+    the text is that of the build of the package, or one from disk. Otherwise it is computed and stored on disk.
     """
     answer = read_build_hashes()
     key = None if answer else _make_answer_key(iter_hashed_sources())
@@ -114,13 +117,16 @@ def _get_source_hashes() -> str:
 
 
 def _read_answer(key: str | None) -> str | None:
-    """Return the answer stored by an earlier process under `key`; None without an answer, or if the key is None."""
+    """Return the answer that an earlier process stored on disk under `key`, as text; None without an answer, or if the key is None."""
     content = kernel_disk_cache.read(key) if key else None
     return None if content is None else content.decode()
 
 
 def _ask_and_store(key: str | None, ask: Callable[[], str]) -> str:
-    """Return the answer of `ask()`, and store it under `key` for later processes, unless the key is None or the answer is empty."""
+    """Call `ask`, and return the text that it returns. Store the text on disk under `key` for later processes.
+
+    Store nothing if the key is None or the text is empty.
+    """
     answer = ask()
     if key and answer:
         kernel_disk_cache.write(key, answer.encode())
@@ -136,11 +142,11 @@ SOURCES_FILE_NAME = "sources"
 
 
 def read_build_hashes() -> str:
-    """Return the answer of `_get_source_hashes` without reading a source; an empty text if that is not possible.
+    """Return the text of `_get_source_hashes` without reading a source; an empty text if that is not possible.
 
-    The answer was stored when the package was built. It holds if the installed sources are those of the build, and untouched since. When
+    The text was stored when the package was built. It is valid if the installed sources are those of the build, and untouched since. When
     the files are in place, an installer writes a list with the hash of each file, RECORD ("Recording installed projects", in the
-    specifications of packaging).
+    specifications of packaging). A source that is newer than this list has been touched.
     """
     try:
         site = os.path.dirname(os.path.dirname(kernel_disk_cache.PACKAGE_DIR))
@@ -159,12 +165,12 @@ def read_build_hashes() -> str:
 
 
 def record_name_of(path: str) -> str:
-    """Return the name, in the installer's list, of the source with the absolute path `path`."""
+    """Return the name of a source in the installer's list (RECORD), such as `tenxor/dtypes.py`; `path` is the absolute path."""
     return f"tenxor/{path[len(kernel_disk_cache.PACKAGE_DIR) :]}".replace(os.sep, "/")
 
 
 def hash_record_lines(lines: list[str]) -> str:
-    """Return one hash of all `lines`, lines of the installer's list."""
+    """Return one hash of all `lines`, the lines of the installer's list (RECORD) for the sources, in hexadecimal."""
     return kernel_disk_cache.hash_text("\n".join(lines))
 
 
@@ -172,7 +178,7 @@ def hash_record_lines(lines: list[str]) -> str:
 
 
 def compute_source_hashes() -> str:
-    """Return the answer of `_get_source_hashes`, computed from the sources; an empty text if a source cannot be read now."""
+    """Read all hashed sources, and return the text of `_get_source_hashes`; an empty text if a source cannot be read now."""
     sources = kernel_disk_cache.EMITTER_SOURCES, kernel_disk_cache.PLANNER_SOURCES, kernel_disk_cache.FASTPATH_SOURCES
     try:
         return "\n".join([kernel_disk_cache.hash_sources(*paths) for paths in sources])
@@ -181,16 +187,17 @@ def compute_source_hashes() -> str:
 
 
 def _ask_llvm() -> str:
+    """Load LLVM, and return its description of this machine: a text with the fields of a `HostInfo`, a line each."""
     from .llvmlite_binding import describe_host
 
     return "\n".join(describe_host())
 
 
 def _make_answer_key(files: Iterable[str]) -> str | None:
-    """Return the key for storing an answer about the files with the paths `files`.
+    """Return the key under which a text that depends on the files with the paths `files` is stored on disk.
 
-    The key is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files. Return None if a
-    fact cannot be read, as on another system than Linux; answers are then not stored.
+    The key is a hash of all that the text depends on: this boot of the system, the versions, and the status of the files. Return None if
+    one of these cannot be read, as on another system than Linux; the text is then not stored.
     """
     try:
         facts = [read_text("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_file_state, files)]
@@ -206,13 +213,13 @@ def _file_state(path: str) -> str:
 
 
 def _iter_llvm_binaries() -> Iterator[str]:
-    """Yield the paths of LLVM's binary files."""
+    """Yield the paths of LLVM's binary files, in the package llvmlite, without loading them."""
     with os.scandir(f"{os.path.dirname(llvmlite.__file__)}/binding") as entries:
         yield from sorted(entry.path for entry in entries if entry.is_file() and not entry.name.endswith(".py"))
 
 
 def iter_hashed_sources() -> Iterator[str]:
-    """Yield the paths of the sources of the emitter, the planner and the fast path."""
+    """Yield the absolute paths of the sources of the emitter, the planner and the fast path, in the order in which they are hashed."""
     return kernel_disk_cache.iter_source_paths(
         *kernel_disk_cache.EMITTER_SOURCES, *kernel_disk_cache.PLANNER_SOURCES, *kernel_disk_cache.FASTPATH_SOURCES
     )

@@ -1,4 +1,5 @@
-"""Compare `hypot` without a square root: `abs(z) <= 2` by squares, with exactly the same result.
+"""Rewrite the comparisons of a `hypot` in a kernel, before it is emitted, so that `abs(z) <= 2` needs no square root. Squares are compared,
+with exactly the same result.
 
 The comparisons of a kernel's `hypot` become operations of their own. The op table does not have these operations: only this back end knows
 their meaning.
@@ -49,9 +50,9 @@ def _is_hypot(e: object) -> TypeGuard[Call]:
 
 
 def _match_hypot_comparison(e: Expr) -> Expr | None:
-    """Return the operation that replaces `e`, a comparison of a `hypot` with another value; None for an expression of another kind.
+    """Return the operation (`COMPARISON_OPS`) that replaces `e` if it compares a `hypot` with another value by <, <=, > or >=.
 
-    Comparisons for equality, and of two `hypot`s, are of another kind.
+    Return None for another expression, and for a comparison of two `hypot`s.
     """
     if not isinstance(e, Call) or e.op.name not in _LLVM_PREDICATES:
         return None

@@ -1,4 +1,4 @@
-"""Emit indices given by values: negative ones count from the end, and an index out of range is reported and never used."""
+"""Emit checked indices for gathers and scatters: negative ones count from the end, and an index out of range is reported, never used."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .types import I1, I64
 
 
 def emit_checked_index(em: Emitter, e: Index) -> ValueVectors:
-    """Emit the indices counted from 0, of every lane; 0 for an index out of range. A negative signed index counts from the end.
+    """Emit the check of an index, while a kernel is compiled, and return the indices counted from 0: a scalar, or vectors of a step.
 
-    The emitted code sets the kernel's flag if an active lane is out of range.
+    A negative signed index counts from the end. An index out of range becomes 0, and the emitted code then sets the kernel's flag, unless
+    the lane is idle (`em.lanes.mask`).
     """
     value = e.args[0]
     raw_indices, size, flag = em.value(value), em.size_parameter(e.size), pointer_to(em, len(em.kernel.operands) - 1)

@@ -1,7 +1,7 @@
-"""Unroll and jam: run several iterations of a loop side by side, statement by statement.
+"""Unroll and jam: emit a loop that runs several iterations side by side, statement by statement.
 
-Each further iteration is a further axis, at a higher index, with accumulators of its own. So the emitter treats the iterations like several
-reductions in one loop. Each reduction takes its elements in the same order as without unrolling.
+Each further iteration gets an additional axis, whose index is higher by 1, 2, ..., and accumulators of its own. So the emitter treats the
+iterations like several reductions in one loop. Each reduction takes its elements in the same order as without unrolling.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .emitter import Emitter
 
 
 def emit_interleaved(em: Emitter, s: For, begin: Value, end: Value) -> Value:
-    """Emit a loop from `begin` on, in steps of `s.jam_factor` iterations; return the index where the loop stops.
+    """Emit the loop `s` from index `begin` on, in steps of `s.jam_factor` iterations that run interleaved. Return the index where it stops.
 
-    Less than a step is then left before `end`.
+    Less than a step is then left before `end`; the caller emits another loop for these iterations.
     """
     kernel, spans = em.kernel, em.axis_ranges
     started = [inner.accumulator for inner in iterate_statements(s.body) if isinstance(inner, Init)]
@@ -46,7 +46,10 @@ def emit_interleaved(em: Emitter, s: For, begin: Value, end: Value) -> Value:
 
 
 def _interleave(body: tuple[Statement, ...], iterations: list[_Iteration]) -> tuple[Statement, ...]:
-    """Return a body with each statement repeated for the additional `iterations`, before the next statement. A loop stays a single loop."""
+    """Return the statements `body` with each statement followed by a copy for each of the additional `iterations`.
+
+    A loop in the body stays a single loop, with an interleaved body.
+    """
     interleaved: list[Statement] = []
     for s in body:
         if isinstance(s, For):
@@ -57,10 +60,10 @@ def _interleave(body: tuple[Statement, ...], iterations: list[_Iteration]) -> tu
 
 
 class _Iteration:
-    """One of the further iterations that run side by side with the first one of a step.
+    """One of the additional iterations that run side by side with the first one of a step; it rewrites statements for itself.
 
-    The `axis` takes the place of the loop's axis, `replaced_axis`, and `accumulators` maps the reductions started in the loop to the
-    reductions of this iteration, by number.
+    The additional axis `axis` takes the place of the loop's axis, `replaced_axis`. `accumulators` maps the numbers of the reductions that
+    start in the loop to the numbers of the reductions of this iteration.
     """
 
     def __init__(self, replaced_axis: int, axis: int, accumulators: dict[int, int]) -> None:
@@ -81,7 +84,7 @@ class _Iteration:
         return s._replace(address=self.rewrite_address(s.address)).with_values([self.rewrite_expr(v) for v in s.values])
 
     def rewrite_address(self, a: Address) -> Address:
-        """Return an address with the axis of this iteration.
+        """Return the address `a` with this iteration's axis in place of the loop's.
 
         Later views of a view chain do not change: their terms refer to digits, not to axes.
         """
@@ -92,7 +95,10 @@ class _Iteration:
         return rebuild(e, self.rewrite_leaf)
 
     def rewrite_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return the expression `e` with this iteration's axis and accumulators; `args` are the operands of `e`, rewritten already."""
+        """Return `e`, without the expressions below it, for this iteration; `args` are the operands of `e`, rewritten already.
+
+        `rebuild` calls this method for each subexpression of an expression, operands first.
+        """
         if isinstance(e, Load):
             return Load(e.operand, self.rewrite_address(e.address), e.dtype, args, e.component)
         if isinstance(e, Position):

@@ -1,4 +1,7 @@
-"""The LLVM back end: kernels are machine code that runs on this processor, on several threads if the work is large."""
+"""The LLVM back end: kernels are machine code that runs on this processor, on several threads if the work is large.
+
+A launch packs its arguments into 64-bit words (`_BoundKernel`), and calls the code with the GIL, without it, or on several threads.
+"""
 
 from __future__ import annotations
 
@@ -45,66 +48,87 @@ RUN_FLAG, STOP_FLAG = bytes(8), b"\1" * 8  # the values of the stop flag, behind
 
 
 class LlvmBackend(HostBackend):
-    """The back end that compiles kernels by LLVM for this machine, and launches the code on the host's memory."""
+    """The back end that compiles kernels by LLVM for this machine, and launches the code on the host's memory.
+
+    `Backend` describes the methods. `compiler()` holds the kernels.
+    """
 
     name = "llvm"
 
     @property
     def kernels(self) -> Mapping[Any, MachineCode]:
+        """The kernels in memory, each with its machine code, without code that was found by facts alone (`find_compiled`)."""
         return {kernel: code for kernel, code in compiler().kernels.live_kernels.items() if not isinstance(kernel, KernelFacts)}
 
     def kernel_count(self) -> int:
+        """Return the number of kernels in memory, including code found by facts alone."""
         return len(compiler().kernels)
 
     def drop_recent_kernels(self) -> None:
+        """Drop the references to recently requested kernels, so that kernels without further references are unloaded."""
         compiler().kernels.drop_recent()
 
     def count_compilations(self) -> tuple[int, int]:
+        """Return two counts: the kernels compiled by this process, and the kernels loaded from the package or from disk."""
         return count_compilations()
 
     @property
     def target(self) -> Target:
+        """This machine, with the present number of threads."""
         return _get_target()
 
     def compile(self, kernel: Kernel) -> MachineCode:
+        """Return the machine code of `kernel`: from memory, from the package, from disk, or compiled now."""
         return compiler().get(kernel)
 
     def get_facts(self, compiled: Compiled) -> KernelFacts | None:
+        """Return the facts by which `find_compiled` finds the code of `compiled`; None for a result of `run_on_rows`."""
         assert isinstance(compiled, MachineCode)
         return compiled.facts if compiled.facts.text_hash else None  # code that runs another kernel cannot be found by a hash
 
     def find_compiled(self, facts: KernelFacts) -> MachineCode | None:
+        """Return the code with the hash in `facts`, from memory, from the package or from disk; None for missing code."""
         try:
             return compiler().get(facts)
         except NotCompiled:
             return None
 
     def run_on_rows(self, compiled: Compiled, *, has_scratch: bool) -> tuple[MachineCode, int]:
+        """Return new code that runs `compiled` on each row of its operands, and the address of the code of `compiled`.
+
+        See `Backend.run_on_rows`.
+        """
         assert isinstance(compiled, MachineCode)
         return compiler().run_on_rows(compiled, has_scratch=has_scratch), compiled.address
 
     def read_shipped(self, text: str) -> bytes | None:
+        """Return the data in the package, for this machine, for the plan with the key `text`; None without data."""
         objects = compiler().shipped_objects
         return None if objects is None else objects.read_plan(text)
 
     def read_stored(self, text: str) -> bytes | None:
+        """Return the data in the disk cache under the key `text`, for this machine and number of threads; None without data."""
         key = compiler().make_plan_key(text, self.target)
         return kernel_disk_cache.read(key) if key else None
 
     def write_stored(self, text: str, content: bytes) -> None:
+        """Write `content` to the disk cache under the key `text`, for this machine and number of threads; ignore a failing disk."""
         key = compiler().make_plan_key(text, self.target)
         if key:
             kernel_disk_cache.write(key, content)
 
     def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
+        """Return a function that launches the machine code `compiled` with `arguments`, which are packed now (`_BoundKernel.launch`)."""
         assert isinstance(compiled, MachineCode)
         return _BoundKernel(compiled, arguments).launch
 
     @property
     def repeated_launches(self) -> type[RepeatedLaunches]:
+        """The class of sequences of kernels that machine code launches many times."""
         return _LaunchLoop
 
     def listing(self, kernel: Kernel) -> str:
+        """Return the assembly of `kernel` for this machine, as text."""
         return compiler().assembly(kernel)
 
 
@@ -117,9 +141,10 @@ def _get_target() -> Target:
 
 
 class _LaunchLoop(RepeatedLaunches):
-    """A sequence of kernels that machine code launches `iterations` times, without Python in between.
+    """A sequence of kernels that machine code launches `iterations` times, without Python in between. A scan runs so.
 
-    If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call from Python.
+    The arguments are those of `RepeatedLaunches`. If launches are shown (`TENXOR_DEBUG`), or an iteration takes long, each launch is a call
+    from Python. `run` packs the arguments of at most `MAX_PACKED_ITERATIONS` iterations at a time.
     """
 
     def __init__(
@@ -140,6 +165,10 @@ class _LaunchLoop(RepeatedLaunches):
         self._arguments: _PackedArguments | None = None
 
     def run(self, buffers: Sequence[Buffer]) -> None:
+        """Run all iterations on the memory `buffers`, on several threads if the work of a kernel is large.
+
+        The results are in the memory when the call returns. Python handles signals after every part of the iterations.
+        """
         kernels, slice_cost = self.kernels, _get_target().thread_limits.first_slice_work
         if not kernels or len(kernels) < len(self.launches) or self._cost > slice_cost:  # the launches are shown, or an iteration is long
             super().run(buffers)
@@ -169,11 +198,11 @@ class _LaunchLoop(RepeatedLaunches):
 
 
 class _PackedArguments:
-    """The packed arguments of the kernels of `loop` in `count` iterations from `begin` on.
+    """The packed arguments of the kernels of `loop` in `count` iterations from `begin` on, as a matrix of 64-bit words.
 
-    A row has the arguments of an iteration: those of each kernel, one after the other, as 64-bit words. An address is relative to a buffer
-    until the addresses of the buffers are set. `buffer_count` is the number of buffers, and so the index of the scratch memory.
-    `alone_records` are the records of the kernels (`pack_records`) for the calling thread alone.
+    A row has the arguments of an iteration: those of each kernel, one after the other. An address is relative to the begin of its buffer
+    until `set_addresses` is called. `buffer_count` is the number of the caller's buffers, and so the index of the scratch memory behind
+    them. `alone_records` are the records of the kernels (`pack_records`) for the calling thread alone.
     """
 
     def __init__(self, loop: _LaunchLoop, begin: int, count: int, buffer_count: int) -> None:
@@ -198,13 +227,17 @@ class _PackedArguments:
         self.alone_records = self.pack_records([0] * len(loop.kernels))
 
     def set_addresses(self, addresses: Array) -> None:
-        """Set the arguments for buffers with the addresses `addresses`, whose last item is 0, for words that are no address."""
+        """Complete the packed arguments for a run: add the address of its buffer to each word that is an address.
+
+        `addresses` has the address of each buffer, and of the scratch memory if there is any. The last item is 0, for words that are no
+        address.
+        """
         np.add(self._relative_words, addresses[self._buffer_indices], out=self._words)
 
     def pack_records(self, chunk_sizes: Sequence[int]) -> bytes:
-        """Return the packed records of the kernels for the machine code that runs them in turn (`launch_loop.py`).
+        """Return the packed records of the kernels for the machine code that runs them in turn; `build_launch_loop_ir` describes a record.
 
-        `chunk_sizes` holds for each kernel how many iterations of the loop a thread takes at once, or 0 for the calling thread alone.
+        `chunk_sizes` holds for each kernel how many iterations of its split loop a thread takes at once, or 0 for the calling thread alone.
         """
         address, row_bytes = self._words.ctypes.data, self._words.shape[1] * 8
         rows = [
@@ -215,7 +248,10 @@ class _PackedArguments:
 
 
 class _BoundKernel:
-    """A kernel with the packed arguments for a set of shapes. A launch fills in only the addresses and the scalars."""
+    """A kernel with the packed arguments for a set of shapes, as `LlvmBackend.bind` makes it. A launch adds only addresses and scalars.
+
+    `code` is the compiled kernel. The method `launch` is the function that `bind` returns.
+    """
 
     __slots__ = (
         "out_offset_index",
@@ -272,8 +308,8 @@ class _BoundKernel:
     def launch(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
         """Run the kernel with results in `out`, and return whether the kernel met an index out of range or a negative exponent.
 
-        `given` has the memory of the sources, the scalars and the offsets. With `once`, the launch must not run twice: it is marked as done
-        as soon as the kernel has run, or continued after an interrupt.
+        `given` has the memory of the sources, the scalars and the offsets (`LaunchValues`). With `once`, the launch must not run twice. It
+        is marked as done as soon as the kernel has run, or continued after an interrupt (`ResumableLaunch`).
         """
         nodes, offsets = given.nodes, given.offsets
         words: list[object] = [out.address + self.out_displacement + offsets[self.out_offset_index] * self.itemsize]
@@ -307,7 +343,10 @@ class _BoundKernel:
         return flag is not None and flag.value != 0
 
     def choose_chunk_size(self) -> int:
-        """Return how many iterations of the split loop a thread takes at once; 0 if the calling thread runs the whole loop alone."""
+        """Return how many iterations of the split loop a thread takes at once in a repeated launch (`_LaunchLoop`).
+
+        Return 0 if the calling thread runs the whole loop alone.
+        """
         threads = num_threads()
         if threads == 1 or not self.grain:
             return 0
@@ -319,10 +358,10 @@ class _BoundKernel:
         )
 
     def pack_without_addresses(self, output_number: int, loop: _LaunchLoop) -> tuple[Array, list[BufferWindow]]:
-        """Return the packed arguments in an iteration of `loop`, as 64-bit words, and the memory that each of the first words addresses.
+        """Return the packed arguments in an iteration of `loop`, as an int64 array, and the memory that each of the first words addresses.
 
-        These words are displacements from where the memory begins. `output_number` is the index in `loop.windows` of the result. Scratch
-        memory has the address 0.
+        Item k of the list is the memory of word k, a displacement in bytes from the begin of this memory. The other words are complete, but
+        for the address of the scratch memory, which is 0. `output_number` is the index in `loop.windows` of the result.
         """
         words: list[object] = []
         memory_windows: list[BufferWindow] = []
@@ -342,10 +381,11 @@ class _BoundKernel:
         return np.frombuffer(block, np.int64), memory_windows
 
     def plan_sharing(self, threads: int) -> tuple[int, int, bool]:
-        """Return the work of the split loop in additions, the grain of its chunks in iterations, and whether the calling thread runs alone.
+        """Return how a launch on `threads` threads runs the split loop, as a triple for `worker_pool.parallel_for`.
 
-        The work is a measure of time, on all `threads` threads together. The calling thread runs alone for less work than
-        `min_shared_work`, or if no loop of the kernel may be shared.
+        The items are the work of the loop in additions, the grain of its chunks in iterations, and whether the calling thread runs alone.
+        The work measures the time of all threads together. The calling thread runs alone for less work than `min_shared_work`, or if no
+        loop of the kernel may be shared.
         """
         work, grain, sharing = self.work, self.grain or 1, self.target.thread_limits
         alone = work < sharing.min_shared_work or self.is_sequential
@@ -356,8 +396,10 @@ class _BoundKernel:
         return min(work, self.cost), grain, alone  # a product takes a fraction of its work, whether it packs or not
 
     def run_without_gil(self, packed: bytes, threads: int) -> None:
-        """Run the kernel with the GIL released, on up to `threads` threads if `plan_sharing` finds its work large. `packed` are the packed
-        arguments.
+        """Run the kernel on the packed arguments `packed` with the GIL released, on up to `threads` threads if the work is large.
+
+        `plan_sharing` decides about the threads. If the kernel is interruptible or its loop is split, signal handlers can interrupt long
+        work.
         """
         sharing = self.target.thread_limits
         work, grain, alone = self.plan_sharing(threads)
@@ -377,10 +419,11 @@ class _BoundKernel:
             self.code.call_without_gil(block, 0, self.split_extent, 0)
 
     def run_in_place(self, packed: bytes, once: ResumableLaunch, threads: int, read_buffers: list[Buffer], held: object) -> None:
-        """Run a kernel that overwrites memory it reads, with the GIL released, on `threads` threads if the work is large.
+        """Run a kernel that overwrites memory it reads, with the GIL released, on up to `threads` threads if the work is large.
 
-        `packed` are the packed arguments, and `once` keeps the launch from running twice. If the run is interrupted, a later call runs the
-        rest of the loop. Until then, the memory that the rest needs stays alive: `read_buffers`, the buffers of the sources, and `held`.
+        `packed` are the packed arguments, and `once` keeps the launch from running twice. If the run is interrupted, the function that
+        `once` has registered runs the rest of the loop. Until then, the memory that the rest needs stays alive. `read_buffers` are the
+        buffers of the sources; `held` refers to the result, the flag and the scratch memory.
         """
         work, grain, alone = self.plan_sharing(threads)
         if any(buffer.externally_shared for buffer in read_buffers):

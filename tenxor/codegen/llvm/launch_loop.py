@@ -1,4 +1,4 @@
-"""Machine code that runs a sequence of kernels repeatedly, without Python in between."""
+"""Machine code that runs a sequence of kernels repeatedly, without Python in between, for the loop of a scan (`launch.py: _LaunchLoop`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ RECORD_WORDS = 5  # 64-bit words in the record of a kernel
 
 
 def build_launch_loop_ir() -> str:
-    """Return the LLVM module with the function `repeat`, which runs a sequence of kernels for each iteration from `%first` up to `%last`.
+    """Return the LLVM module, as text, with the function `repeat`, which runs a sequence of kernels in each of several iterations.
 
-    Iteration `%last` does not run. `%kernels` has a record for each of `%count` kernels, with five words: the address of the code; the
-    extent of the split loop; the address of the arguments for iteration 0; the distance in bytes between the arguments of consecutive
-    iterations; and the length of a chunk of the loop. With a length of 0, the calling thread runs the whole loop. Otherwise `%helpers`
-    worker threads take chunks, too: by the function `share` of `parallel_for.py` at `%share`, with the work queue `%place`.
+    The iterations are those from `%first` up to, but without, `%last`. `%kernels` has a record of five 64-bit words for each of `%count`
+    kernels. The first three words are the address of the code, the extent of the split loop, and the address of the arguments for iteration
+    0. The fourth is the distance in bytes between the arguments of consecutive iterations, and the fifth the length of a chunk of the loop.
+
+    With a length of 0, the calling thread runs the whole loop. Otherwise `%helpers` worker threads take chunks, too: by the function
+    `share` of `parallel_for.py`, whose address is `%share`, with the work queue at the address `%place`.
     """
     return f"""
 define void @repeat(ptr %kernels, i64 %count, i64 %first, i64 %last, ptr %share, ptr %place, i64 %helpers) {{

@@ -1,4 +1,4 @@
-"""LLVM itself, loaded with this module: a description of this machine, object files for any target, and LLVM's linker.
+"""Calls of LLVM, which is loaded with this module: a description of this machine, object files for any target, and LLVM's linker.
 
 LLVM is called in a worker thread, one call at a time, so that Ctrl-C interrupts the wait. In the main thread, an interrupt could also be
 lost: llvmlite frees LLVM's objects in methods named `__del__`, and Python swallows errors raised there.
@@ -27,9 +27,9 @@ _llvm_lock = make_reentrant_lock()
 
 
 def _in_worker_thread(call: Callable[P, T]) -> Callable[P, T]:
-    """Return the function `call`, changed so that a call from the main thread runs in a worker thread, where no signal handler runs.
+    """Decorate `call`, a function that calls LLVM: a call from the main thread runs in a worker thread, where no signal handler runs.
 
-    One call runs at a time. LLVM cannot be stopped, so an interrupted caller does not wait for the end of the call.
+    One decorated call runs at a time. LLVM cannot be stopped, so an interrupted caller does not wait for the end of the call.
     """
 
     @wraps(call)
@@ -45,7 +45,7 @@ def _in_worker_thread(call: Callable[P, T]) -> Callable[P, T]:
 
 @_in_worker_thread
 def describe_host() -> tuple[str, str, str, str, str]:
-    """Return LLVM's description of this machine, and LLVM's version, in the order of the fields of `HostInfo`."""
+    """Return LLVM's description of this machine, and LLVM's version, as five texts: the fields of `HostInfo`, in their order."""
     features = binding.get_host_cpu_features()
     named_features = " ".join(sorted(name for name in CODEGEN_FEATURES if features.get(name)))
     triple, cpu = binding.get_default_triple(), binding.get_host_cpu_name()
@@ -54,7 +54,10 @@ def describe_host() -> tuple[str, str, str, str, str]:
 
 @_in_worker_thread
 def create_target_machine(target: Target) -> Any:
-    """Return LLVM's code generator for a target, an LLVM object. A target without a triple stands for this machine's family."""
+    """Return LLVM's code generator for `target`, an LLVM object of the class TargetMachine.
+
+    A target without a triple stands for the processor family and system of this machine.
+    """
     processor = target.processor
     default_triple = binding.get_default_triple()
     if processor.triple in ("", default_triple):
@@ -72,7 +75,9 @@ def create_target_machine(target: Target) -> Any:
 @add_seconds("llvm_seconds")
 @_in_worker_thread
 def compile_object(llvm_ir: str, machine: Any) -> bytes:
-    """Return the content of the object file of a module in LLVM IR. `machine` is the code generator from `create_target_machine`.
+    """Compile `llvm_ir`, the text of an LLVM module, and return the content of the object file.
+
+    `machine` is the code generator from `create_target_machine`.
 
     LLVM's strength reduction of loops is off: it would take half as long as the rest of the compilation, and gains nothing in these loops.
     It is turned on again for other users of LLVM in this process.
@@ -88,7 +93,10 @@ def compile_object(llvm_ir: str, machine: Any) -> bytes:
 
 @_in_worker_thread
 def compile_assembly(llvm_ir: str, machine: Any) -> str:
-    """Return the assembly of a module in LLVM IR. `machine` is the code generator from `create_target_machine`."""
+    """Compile `llvm_ir`, the text of an LLVM module, and return the assembly as text.
+
+    `machine` is the code generator from `create_target_machine`.
+    """
     text: str = machine.emit_assembly(binding.parse_assembly(llvm_ir))
     return text
 
@@ -99,7 +107,7 @@ LIBRARIES_PER_JIT = 32
 
 
 class _LoadedLibrary(ref[LinkedCode]):
-    """A weak reference to code linked by LLVM, with LLVM's library."""
+    """A weak reference to code linked by LLVM. `library` is LLVM's object for the code; the code is unloaded when it is deallocated."""
 
     __slots__ = ("library",)
 
@@ -120,9 +128,9 @@ class LlvmLinker:
 
     @_in_worker_thread
     def link(self, image: bytes, symbols: tuple[str, ...]) -> LinkedCode | None:
-        """Return the functions `symbols` of the object file `image`, ready to run; None if LLVM cannot link the file.
+        """Load the object file whose content is `image`, and return the functions `symbols`, ready to run.
 
-        LLVM cannot link a file for another machine, for instance.
+        Return None if LLVM cannot link the file, such as a file for another machine.
         """
         while self.unused_libraries:
             self.loaded_libraries.discard(self.unused_libraries.popleft())

@@ -1,4 +1,7 @@
-"""Analyses of loops and expressions: the state carried by a loop, the stores in it, and the loops behind a value."""
+"""Analyses of loops and expressions in the loop IR: the reductions and stores in a loop, and the loops that a value depends on.
+
+A reduction is a number in `Kernel.accumulators`. The state is the running value, like the sum so far.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,10 @@ from ...ops.expr import Expr, walk_unvisited
 
 
 def find_carried_reductions(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
-    """Return the numbers, in `accumulators`, of the reductions with a state that a loop carries from iteration to iteration.
+    """Return the numbers, in `accumulators`, of the reductions with a state that `loop` carries from iteration to iteration.
 
-    Such a reduction is updated in the loop or in an inner loop, but not started there, and its states are no row along any of these loops.
+    Such a reduction is updated in the loop or in an inner loop, but not started there. The reduction has no row of states
+    (`Accumulator.row_axis`) along any of these loops.
     """
     updated: list[int] = []
     for s in loop.body:
@@ -40,7 +44,7 @@ def find_carried_reductions(loop: For, accumulators: Sequence[Accumulator]) -> l
 
 
 def find_touched_reductions(loop: For) -> tuple[set[int], set[int]]:
-    """Return two sets of numbers of reductions: started or updated in a loop, and read in the loop (a state or a result).
+    """Return two sets of reductions, by number: those started or updated in `loop`, and those whose state or result is read there.
 
     Inner loops count as well, and a reduction may be in both sets.
     """
@@ -50,12 +54,12 @@ def find_touched_reductions(loop: For) -> tuple[set[int], set[int]]:
 
 
 def has_store(body: tuple[Statement, ...]) -> bool:
-    """Return whether `body`, or a loop inside, has a `Store`; a scatter (`Accumulate`) is none."""
+    """Return whether the statements `body`, or the loops inside, contain a `Store`. A scatter (`Accumulate`) does not count."""
     return any(isinstance(s, Store) for s in iterate_statements(body))
 
 
 def has_loop_along(s: Statement, axis: int) -> bool:
-    """Return whether a statement is a loop along an axis, or contains such a loop."""
+    """Return whether the statement `s` is a loop over the axis number `axis`, or contains such a loop."""
     return any(isinstance(inner, For) and inner.axis == axis for inner in iterate_statements((s,)))
 
 
@@ -64,9 +68,10 @@ _NO_DEPENDENCIES: Dependencies = (frozenset(), frozenset(), False)
 
 
 def find_dependencies(e: Expr, memo: dict[Expr, Dependencies]) -> Dependencies:
-    """Return the axes and the numbers of the reductions that an expression depends on, and whether it reads a running state.
+    """Return what the expression `e` depends on: the axes, the reductions whose result it reads, and whether it reads a running state.
 
-    The reductions are those of `Result`s, which are complete. `memo` holds the answers for subexpressions, and is extended.
+    Axes and reductions are sets of numbers. A result (`Result`) is complete, and a running state (`State`) is not. `memo` is a cache: the
+    dict has the answers for earlier expressions, and those for `e` and its subexpressions are added.
     """
     dependencies = memo.get(e)
     if dependencies is not None:

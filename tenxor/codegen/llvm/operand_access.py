@@ -1,4 +1,5 @@
-"""Emit loads, stores and prefetches of an operand's elements: a scalar or vectors, with two parts if the elements are complex.
+"""Emit loads, stores and prefetches of an operand's elements: a scalar or vectors, with two parts if the elements are complex. The
+functions run while a kernel is compiled: they append LLVM IR to the kernel `em`. A `Value` stands for a value at run time.
 
 Lanes hold the real parts in one vector and the imaginary parts in another. So a load takes two vectors of elements apart, and a store joins
 the parts to two whole vectors side by side.
@@ -34,7 +35,7 @@ from .vector_access import (
 
 
 def load(em: Emitter, e: Load) -> ValueVectors:
-    """Emit the load of an operand's elements, and return a scalar or the vectors of a step.
+    """Emit the load `e` for the present loop indices and lanes, and return a list with a scalar, or the vectors of a step.
 
     Complex elements are loaded with both parts at once; the result is the real part if `e.component` is 0, and the imaginary part if 1.
     """
@@ -47,9 +48,9 @@ def load(em: Emitter, e: Load) -> ValueVectors:
 
 
 def _load_components(em: Emitter, e: Load) -> ValueVectors:
-    """Emit the load of elements in memory form. Return the vectors, or the scalar, of the first parts, then those of the second parts.
+    """Emit the load `e` of whole elements, in the form that they have in memory (`dtype_conversions.memory_type`).
 
-    Only complex elements have second parts.
+    Return a list of the vectors, or the scalar, of the first parts, then of the second parts. Only complex elements have second parts.
     """
     lanes, term = em.lanes, find_lane_term(e.address, em.lanes)
     element, pointer = memory_type(em.kernel.operands[e.operand].dtype), pointer_to(em, e.operand)
@@ -73,7 +74,7 @@ def _load_components(em: Emitter, e: Load) -> ValueVectors:
 
 
 def store(em: Emitter, s: Store) -> None:
-    """Emit a store. The emitted code skips a store whose predicate (`s.predicate`) is false in every lane.
+    """Emit the store `s`, of the present lanes. The emitted code skips a store whose predicate (`s.predicate`) is false in every lane.
 
     If the predicate is true in some lane, all lanes are written: elsewhere the new value equals the old one.
     """
@@ -88,9 +89,9 @@ def store(em: Emitter, s: Store) -> None:
 
 
 def prepare_store(em: Emitter, s: Store) -> Callable[[], None]:
-    """Emit the values and the address of a store, and return a function that emits the write.
+    """Emit the values and the address of the store `s`, and return a function without arguments that emits the write.
 
-    So a caller can emit the reads of several stores before the first write.
+    So a caller can emit the reads of several stores before the first write. The predicate of the store is not tested.
     """
     em.continue_innermost()
     term = find_lane_term(s.address, em.lanes)
@@ -134,8 +135,8 @@ def prepare_store(em: Emitter, s: Store) -> Callable[[], None]:
 def prefetch_row(em: Emitter, s: Prefetch) -> None:
     """Emit a prefetch of the cache lines that the lanes will load at the next index of the axis `s.axis`.
 
-    With `s.by_reading`, load the present elements instead, for later loops. A prefetch beyond the end of memory has no effect. Nothing is
-    emitted under a mask, or without lanes along the address.
+    With `s.by_reading`, emit the load of the present elements instead, for later loops. A prefetch beyond the end of memory has no effect.
+    Nothing is emitted under a mask, without lanes, or if the address does not vary along them.
     """
     lanes, term = em.lanes, find_lane_term(s.address, em.lanes)
     if lanes is None or lanes.is_masked or term is None:
@@ -154,9 +155,9 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
 
 
 def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
-    """Emit a prefetch of the cache lines that a load reads or a store writes in the present lanes.
+    """Emit a prefetch of the cache lines that the load or store `e` touches in the present lanes. For a store, announce a write.
 
-    Nothing is emitted if the elements of the lanes are not contiguous.
+    Nothing is emitted without lanes, or if the elements of the lanes are not contiguous.
     """
     lanes, term = em.lanes, find_lane_term(e.address, em.lanes)
     if lanes is not None and term is not None and term.step_kind == "unit" and e.address.base is None:

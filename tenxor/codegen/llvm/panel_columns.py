@@ -1,5 +1,8 @@
 """The vectors for the columns of a panel in a contraction: as many as a tile is wide, or fewer for the last columns.
 
+A panel is as many columns of the right side as a register tile is wide. The functions run while a kernel is compiled, but the number of
+columns is a value at run time. So they return several ways to cover the columns, each with a condition.
+
 Where masked stores cost nothing, the last vector has a mask. Elsewhere a masked store takes a dozen cycles, as long as a row of a small
 contraction. So vectors without masks cover any number of columns: the last vector begins early enough to end with the last column. It
 repeats some of the work of the vector before, with the same results.
@@ -19,10 +22,10 @@ ColumnCover = tuple[Value, ColumnVectors]  # a condition at run time, and the ve
 
 
 class ColumnLimits(NamedTuple):
-    """The limits for the vectors of a panel's columns.
+    """The limits for the vectors that cover a panel's columns, known when the kernel is compiled.
 
-    At most `max_vectors` vectors of `width` lanes are used at once, and `remainder_width` lanes for a remainder. With `stays_in_panel`,
-    no vector may begin before its panel does.
+    At most `max_vectors` vectors of `width` lanes are used at once. A single vector of `remainder_width` lanes may cover a small remainder.
+    With `stays_in_panel`, no vector may begin before its panel does.
     """
 
     max_vectors: int
@@ -31,16 +34,16 @@ class ColumnLimits(NamedTuple):
     stays_in_panel: bool
 
     def vector_offsets(self, count: int) -> tuple[Value | int, ...]:
-        """Return the offsets of `count` vectors, side by side, in columns from the begin of the panel."""
+        """Return where `count` vectors side by side begin: 0, `width`, 2 * `width`, ..., in columns from the begin of the panel."""
         return tuple([u * self.width for u in range(count)])
 
 
 def cover_columns(em: Emitter, side: Panels, limits: ColumnLimits, panel: tuple[Value, Value], block_begin: Value) -> Iterator[ColumnCover]:
     """Yield the ways to cover the columns of `panel` (the first column, and the column behind the last) by vectors.
 
-    A way is a condition at run time, a scalar bool, and the vectors to use if true. The vectors of the ways with a true condition cover
-    each column of the panel. `side` is the right side of the contraction, and the block of columns that the panel belongs to begins at
-    `block_begin`.
+    A way is a condition at run time, a scalar bool, and the vectors to use if it holds. The caller emits code for each way. The vectors of
+    the ways whose condition holds cover each column of the panel. `side` is the right side of the contraction. The block of columns that
+    the panel belongs to begins at column `block_begin`.
     """
     em.continue_innermost()
     left, right = panel
@@ -59,10 +62,10 @@ def cover_columns(em: Emitter, side: Panels, limits: ColumnLimits, panel: tuple[
 
 
 def _cover_with_mask(limits: ColumnLimits, count: Value) -> Iterator[ColumnCover]:
-    """Yield the ways to cover `count` columns of a panel: pairs of a condition at run time, and vectors with a mask for the last.
+    """Yield the ways to cover `count` columns of a panel by vectors, the last of which has a mask.
 
-    At most one way with vectors of full width applies. If `limits.remainder_width` is less than the full width, a last way may apply as
-    well, and covers a small remainder by one vector of `remainder_width` lanes.
+    A way is a condition at run time, and the vectors. At most one way with vectors of full width applies. If `limits.remainder_width` is
+    less than the full width, a last way may apply as well. It covers a small remainder by one vector of `remainder_width` lanes.
     """
     max_vectors, width, half = limits.max_vectors, limits.width, limits.remainder_width
     for nr in range(max_vectors, 0, -1):
@@ -78,8 +81,8 @@ def _cover_with_mask(limits: ColumnLimits, count: Value) -> Iterator[ColumnCover
 def _cover_without_masks(limits: ColumnLimits, count: Value, block_columns: Value) -> list[ColumnCover]:
     """Return the ways to cover `count` columns of a panel without masks, by vectors within `limits`.
 
-    A way is a condition at run time and vectors; the caller uses the first way whose condition is true. Instead of a mask, the last vector
-    begins earlier and overlaps the vector before it. A single vector may begin before the panel if the block has the columns:
+    A way is a condition at run time and vectors; the emitted code must use the first way whose condition holds. Instead of a mask, the last
+    vector begins earlier and overlaps the vector before it. A single vector may begin before the panel if the block has enough columns.
     `block_columns` is the number of columns from the begin of the block to the end of the panel. Otherwise, fewer columns than a vector's
     lanes are covered by two vectors of half the width, or of a quarter, and so on.
     """

@@ -1,4 +1,5 @@
-"""Share a loop among threads, in machine code: a thread takes part without Python.
+"""Machine code that shares a loop of a kernel among threads, so that worker threads take part without Python. The module is LLVM IR as
+text, with the functions `FUNCTION_NAMES`; `codegen/threads/work_queue.py` calls them.
 
 The work queue of the caller and the workers is a block of memory. Workers wait for a token of a semaphore. To share a loop, the caller
 writes the job down, opens the queue (`%door`), and releases a token for each worker. A worker with a token enters if the queue is open, and
@@ -29,7 +30,11 @@ OPEN_FLAG, STOPPED_FLAG = 1 << 30, 1 << 29  # flags in `%door`, beside the numbe
 
 
 def build_parallel_for_ir(target: Target) -> str:
-    """Return the LLVM module, as text, with the functions `FUNCTION_NAMES`, for `target`: its system's semaphores, and its processor."""
+    """Return the LLVM module, as text, with the functions `FUNCTION_NAMES`, for the system and the processor of `target`.
+
+    `prepare(queue)` initializes a work queue. `share(queue, kernel, arguments, begin, end, chunk, workers)` runs a loop. `serve(queue,
+    worker)` is the work of a worker thread, and `stop(queue, workers)` ends the workers.
+    """
     relax = PAUSE_INTRINSICS.get(target.processor.architecture)
     declaration = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
     triple = target.processor.triple

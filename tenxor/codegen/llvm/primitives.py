@@ -1,7 +1,8 @@
-"""The primitive operations as LLVM instructions, for scalars and vectors alike.
+"""The primitive operations as LLVM instructions, for scalars and vectors alike. `PRIMITIVES` maps a name in the op table to a function
+`emit(dtype, *args)`, which appends the instructions, and returns the result. `dtype` is the dtype of the operands `args`, which have the
+form for registers.
 
-`PRIMITIVES` maps a name in the op table to a function `emit(dtype, *args)`, where `dtype` is the dtype of the operands. The elementary
-functions are in a package of their own. Composite operations are expanded before they reach this module.
+The elementary functions are in a package of their own. Composite operations are expanded before they reach this module.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ EmitPrimitive = Callable[..., Value]
 
 
 def _add(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit x + y; of bools, whether either is true."""
     return x | y if dtype.kind == "bool" else x + y
 
 
 def _multiply(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit x * y; of bools, whether both are true."""
     return x & y if dtype.kind == "bool" else x * y
 
 
 def _compare(relation: str) -> EmitPrimitive:
-    """Return an emitter of a comparison by `relation` ("eq", "ne", "lt", ...), for any real dtype; false for NaN, except for "ne"."""
+    """Return the emitter of a comparison by `relation` ("eq", "ne", "lt", ...), for any real dtype. All but "ne" are false for NaN."""
     floats = "une" if relation == "ne" else f"o{relation}"
     signed, unsigned = (relation,) * 2 if relation in ("eq", "ne") else (f"s{relation}", f"u{relation}")
     predicates = {"float": floats, "int": signed, "uint": unsigned, "bool": unsigned}
@@ -36,12 +39,12 @@ def _compare(relation: str) -> EmitPrimitive:
 
 
 def _intrinsic(name: str) -> EmitPrimitive:
-    """Return an emitter of the intrinsic `name` for floats; of integers, it returns the first argument unchanged."""
+    """Return the emitter of LLVM's intrinsic `name` for floats. Of integers and bools, the emitter returns the first argument unchanged."""
     return lambda dtype, *args: intrinsic(name, *args) if dtype.kind == "float" else args[0]
 
 
 def _extremum(end: str) -> EmitPrimitive:
-    """Return an emitter of the larger ("max") or smaller ("min") of two values; NaN if either is NaN."""
+    """Return the emitter of the larger (`end` "max") or smaller ("min") of two values. The result is NaN if either is NaN."""
     names = {"float": f"{end}imum", "int": f"s{end}", "uint": f"u{end}"}
 
     def emit(dtype: DType, x: Value, y: Value) -> Value:
@@ -53,12 +56,14 @@ def _extremum(end: str) -> EmitPrimitive:
 
 
 def _abs(dtype: DType, x: Value) -> Value:
+    """Emit the absolute value; the lowest integer is unchanged."""
     if dtype.kind == "float":
         return x.abs()
     return select(x < 0, -x, x) if dtype.kind == "int" else x
 
 
 def _sign(dtype: DType, x: Value) -> Value:
+    """Emit -1, 0 or 1 by the sign of x, in the dtype of x; NaN for NaN."""
     one, zero = x.constant(1), x.constant(0)
     if dtype.kind == "uint":
         return select(x.differs(0), one, zero)
@@ -70,9 +75,9 @@ def _sign(dtype: DType, x: Value) -> Value:
 
 
 def _safe_divisor(dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
-    """Emit whether `y` is 0, and a divisor of `x` that never traps, for integers of `dtype`.
+    """Emit a test whether `y` is 0, and a divisor of `x` that never traps, for integers of `dtype`. Return both.
 
-    The divisor is `y`, but 1 where `y` is 0, and where `y` is -1 and `x` the lowest integer: the wrapped quotients are equal.
+    The divisor is `y`, but 1 where `y` is 0. It is also 1 where `y` is -1 and `x` the lowest integer: the wrapped quotients are equal.
     """
     is_zero = y.equals(0)
     safe = select(is_zero, 1, y)
@@ -83,6 +88,7 @@ def _safe_divisor(dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _floor_divide(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit the floor of the quotient x / y; 0 for an integer divided by 0."""
     if dtype.kind == "float":
         return _floor_divide_floats(x, y)
     is_zero, safe = _safe_divisor(dtype, x, y)
@@ -95,6 +101,7 @@ def _floor_divide(dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _remainder(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit the remainder of the floor division x // y, with the sign of y; 0 for an integer divided by 0."""
     if dtype.kind == "float":
         return _remainder_floats(x, y)
     is_zero, safe = _safe_divisor(dtype, x, y)
@@ -128,10 +135,12 @@ def _floor_divide_floats(x: Value, y: Value) -> Value:
 
 
 def _have_different_signs(x: Value, y: Value) -> Value:
+    """Emit a test whether exactly one of two floats is below 0."""
     return (x < 0) ^ (y < 0)
 
 
 def _pow(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit x**y. Integers wrap; with a negative y, the result is the integer part of the reciprocal, and 0 for x = 0."""
     if dtype.kind == "float":
         return FUNCTIONS["pow"](x, y)
     result, factor = x.constant(1), x
@@ -148,11 +157,16 @@ def _pow(dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _shift_left(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit the integer x shifted left by y bits; 0 if the unsigned y is not below the bits of `dtype`."""
     fits = y.compare("ult", dtype.bits)
     return select(fits, x << select(fits, y, 0), 0)
 
 
 def _shift_right(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit the integer x shifted right by y bits, with copies of the sign bit if `dtype` is signed.
+
+    If the unsigned y is not below the bits of `dtype`, the result is 0, or -1 for a negative x.
+    """
     fits = y.compare("ule", dtype.bits - 1)
     if dtype.kind == "int":
         return x >> select(fits, y, dtype.bits - 1)
@@ -160,6 +174,7 @@ def _shift_right(dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _multiply_high(dtype: DType, x: Value, y: Value) -> Value:
+    """Emit the upper half of the product of two unsigned integers of `dtype`."""
     if dtype.bits < 64:
         wide = INT_TYPES[dtype.bits * 2]
         product = x.cast("zext", wide) * y.cast("zext", wide)
@@ -182,11 +197,15 @@ def _nextafter(dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _signbit(dtype: DType, x: Value) -> Value:
+    """Emit a test whether the sign bit of a float is set, as of -0.0."""
     return to_bits(dtype, x) < 0
 
 
 def _float_test(predicate: str, of_integers: bool) -> EmitPrimitive:
-    """Return an emitter of a comparison of |x| with infinity by `predicate`; for other dtypes the answer is the constant `of_integers`."""
+    """Return the emitter of a comparison of |x| with infinity by LLVM's predicate `predicate` ("oeq", ...), for floats x.
+
+    For other dtypes, the emitter returns the constant `of_integers`.
+    """
 
     def emit(dtype: DType, x: Value) -> Value:
         if dtype.kind != "float":
@@ -197,14 +216,17 @@ def _float_test(predicate: str, of_integers: bool) -> EmitPrimitive:
 
 
 def _isnan(dtype: DType, x: Value) -> Value:
+    """Emit a test whether x is NaN; false for integers and bools."""
     return x.is_nan() if dtype.kind == "float" else x.builder.constant(vector(I1, x.lanes), False)
 
 
 def _elementary(name: str) -> EmitPrimitive:
+    """Return the emitter of the elementary function `name`; it ignores the dtype, as the arguments have the form for registers."""
     return lambda dtype, *args: FUNCTIONS[name](*args)
 
 
 def _emit_hypot_comparison(predicate: str) -> EmitPrimitive:
+    """Return the emitter of an operation of `hypot_compare.COMPARISON_OPS`, which compares a `hypot` by LLVM's predicate `predicate`."""
     return lambda dtype, *args: compare_hypot(predicate, *args)
 
 

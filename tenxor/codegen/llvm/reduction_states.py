@@ -1,4 +1,5 @@
-"""Emit states of reductions: start, updates, and the combination of lanes and chunks, always by the same tree.
+"""Emit states of reductions: start, updates, and the combination of lanes and chunks, always by the same tree. The functions run while a
+kernel is compiled: they append LLVM IR to the kernel `em`. A state is the running value of a reduction, like the sum so far.
 
 A reduction takes the elements in the order of the loops. Sums of floats are an exception: elements are taken in chunks, and the results of
 the chunks are added one by one. So rounding errors grow with the length of a chunk and the number of chunks, and not with the number of all
@@ -23,14 +24,14 @@ SCALAR_CHUNK_STEPS = 8  # steps of a chunk in a loop without lanes, as in sums o
 
 
 def emit_init(em: Emitter, s: Init) -> None:
-    """Emit the start of a reduction: the running state becomes the identity (`start_state`)."""
+    """Emit the statement `s`, the start of a reduction: the running state becomes the identity, like 0 for a sum (`start_state`)."""
     start_state(em, s.accumulator)
 
 
 def start_state(em: Emitter, accumulator: int) -> None:
-    """Emit the identity of the reduction number `accumulator` as the running state: in vectors if `em.lanes` is not None.
+    """Emit the identity of the reduction number `accumulator`, such as 0 for a sum, and make it the running state.
 
-    Put the state into `em.states` and `em.results`; nothing is returned.
+    The state goes into `em.states` and `em.results`; nothing is returned. The state is in vectors if `em.lanes` is not None.
     """
     f = em.kernel.accumulators[accumulator]
     states = [em.vector_value(e) for e in f.reduction.identity(f.state_dtypes)]
@@ -39,7 +40,7 @@ def start_state(em: Emitter, accumulator: int) -> None:
 
 
 def emit_update(em: Emitter, s: Update) -> None:
-    """Emit the computation of a new state of a reduction, and put the state into `em.states` and `em.results`.
+    """Emit the statement `s`, a step of a reduction: compute the new state, and put it into `em.states` and `em.results`.
 
     Idle lanes (`em.lanes.mask`) keep the old state.
     """
@@ -94,7 +95,7 @@ def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> 
 
 
 def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
-    """Return the number of steps of `loop` in a chunk; 0 if elements are taken in order, without chunks.
+    """Return the number of steps of `loop` in a chunk, which has a sum of its own; 0 if all elements are taken in order.
 
     There are chunks only if a reduction rounds (`has_rounding`), all states can be combined, and the loop has no store. `accumulators` are
     the reductions whose states the loop carries from step to step.
@@ -118,9 +119,10 @@ def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
 
 
 def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:
-    """Return the axis of a loop with lanes inside `loop`, if both carry the state of the same reduction.
+    """Return the axis of a vectorized loop inside `loop` that carries the state of the same reduction as `loop`.
 
-    Return None without a loop of this kind, or if the inner loop runs over blocks.
+    Such a loop adds across the lanes, so `loop` must keep a state in each lane. Return None without a loop of this kind, or if the inner
+    loop runs over blocks.
     """
     accumulators = set(find_carried_reductions(loop, em.kernel.accumulators))
     for s in loop.body:
@@ -130,7 +132,7 @@ def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:
 
 
 def has_rounding(f: Accumulator) -> bool:
-    """Return whether the combination of states adds or multiplies floats, and so rounds."""
+    """Return whether the combination of two states of the reduction `f` adds or multiplies floats, and so rounds."""
     states = tuple(Arg(k, d) for k, d in enumerate(f.state_dtypes))
     combination = f.reduction.combine(states, states) if f.reduction.combine else ()
     calls = [e for root in combination for e in walk(root) if isinstance(e, Call)]

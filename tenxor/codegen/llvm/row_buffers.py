@@ -1,4 +1,6 @@
-"""Emit rows on the stack: states of reductions, one for each column of a block, and values cached for a later loop."""
+"""Emit rows on the stack: states of reductions, one for each column of a block, and values cached for a later loop. The functions run while
+a kernel is compiled: they append LLVM IR to the kernel `em`. A `Value` stands for a value at run time.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from .scopes import ValueVectors
 
 
 def find_row_reductions(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
-    """Return two sets of reductions with a row of states along the axis of `loop`: changed (started or updated) in the loop, and changed or
-    read.
+    """Return two sets of reductions with a row of states along the axis of `loop`, as numbers in `em.kernel.accumulators`.
 
-    The reductions are given as numbers in `em.kernel.accumulators`. The second set contains the first.
+    The first set has those changed (started or updated) in the loop, and the second those changed or read. The caller loads the states of
+    the second before an iteration, and stores those of the first after it.
     """
     accumulators = em.kernel.accumulators
     changed, read = [{f for f in candidates if accumulators[f].row_axis == loop.axis} for candidates in find_touched_reductions(loop)]
@@ -23,9 +25,10 @@ def find_row_reductions(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
 
 
 def load_states(em: Emitter, accumulators: set[int]) -> None:
-    """Emit the load of the states of the reductions `accumulators` from their rows on the stack into `em.states`, for the present lanes.
+    """Emit the load of the states of reductions from their rows on the stack, and put the values into `em.states` and `em.results`.
 
-    `accumulators` holds numbers of reductions, each with a row of states along an axis. The states become the results (`em.results`), too.
+    `accumulators` holds the numbers of the reductions, each with a row of states along an axis (`Accumulator.row_axis`). The states at the
+    present index are loaded, or those of the present lanes.
     """
     em.continue_innermost()
     for accumulator in sorted(accumulators):
@@ -36,9 +39,9 @@ def load_states(em: Emitter, accumulators: set[int]) -> None:
 
 
 def store_states(em: Emitter, accumulators: set[int]) -> None:
-    """Emit the store of the states of reductions to their rows on the stack, for the lanes of the current step.
+    """Emit the store of the states in `em.states` of the reductions `accumulators` to their rows on the stack, for the present lanes.
 
-    `accumulators` holds numbers of reductions in `em.kernel.accumulators`, each with a row of states along an axis (`row_axis`).
+    `accumulators` holds the numbers of the reductions, each with a row of states along an axis (`Accumulator.row_axis`).
     """
     em.continue_innermost()
     for accumulator in sorted(accumulators):
@@ -47,9 +50,10 @@ def store_states(em: Emitter, accumulators: set[int]) -> None:
 
 
 def _state_pointers(em: Emitter, accumulator: int, part_number: int) -> ValueVectors:
-    """Emit the pointers to component `part_number` of the states of reduction number `accumulator`, in their row on the stack.
+    """Emit the pointers to component number `part_number` of the states of the reduction number `accumulator`, at the present index.
 
-    Return a pointer for each vector of the present lanes, or a single pointer if no lanes run along the row.
+    Return a pointer for each vector of the present lanes, or a single pointer if no lanes run along the row. The row is on the stack, or
+    where `em.state_rows` says.
     """
     f = em.kernel.accumulators[accumulator]
     memory = em.state_rows[accumulator]()[part_number] if accumulator in em.state_rows else None
@@ -59,7 +63,10 @@ def _state_pointers(em: Emitter, accumulator: int, part_number: int) -> ValueVec
 
 
 def store_row_value(em: Emitter, s: RowStore) -> None:
-    """Emit the store of a value in a row on the stack, for every lane, idle or active: the row has room for idle lanes."""
+    """Emit the statement `s`: the store of a value in a row on the stack, for a later loop (`load_row_value`).
+
+    Every lane is stored, idle or active: the row has room for idle lanes.
+    """
     vectors = em.vector_value(s.value)
     em.continue_innermost()
     dtype = s.value.dtype
@@ -80,10 +87,9 @@ def load_row_value(em: Emitter, e: RowLoad) -> ValueVectors:
 def emit_row_pointers(em: Emitter, row: str, dtype: DType, size: int, axis: int, memory: Value | None = None) -> ValueVectors:
     """Emit pointers to the elements of a row at the present index of `axis`.
 
-    Return a pointer for each vector of the lanes along `axis`, or a single pointer if no lanes run along it.
-
-    The row of `size` elements begins at `memory`, or for None on the stack, under the name `row`. The row on the stack has room for idle
-    lanes, too.
+    Return a pointer for each vector of the lanes along `axis`, or a single pointer if no lanes run along it. The row of `size` elements of
+    `dtype` begins at the pointer `memory`. For None, the row is on the stack: the first call with the name `row` allocates it, with room
+    for idle lanes.
     """
     element, lanes = memory_type(dtype), em.lanes
     if memory is None:
@@ -98,11 +104,17 @@ def emit_row_pointers(em: Emitter, row: str, dtype: DType, size: int, axis: int,
 
 
 def load_elements(em: Emitter, pointers: ValueVectors, dtype: DType) -> ValueVectors:
-    """Emit a load through each of `pointers`: of an element, or with `em.lanes` of a vector. Return the values in register form."""
+    """Emit a load of `dtype` through each of `pointers`: of an element, or with `em.lanes` of a vector.
+
+    Return as many values, in the form that they have in registers (`dtype_conversions.register_type`).
+    """
     return [load(pointer, dtype, 0 if em.lanes is None else em.lanes.width) for pointer in pointers]
 
 
 def store_elements(pointers: ValueVectors, dtype: DType, vectors: ValueVectors) -> None:
-    """Emit the store of each of `vectors`, scalars or vectors in register form, through the item of `pointers` at the same index."""
+    """Emit the store of each of `vectors` through the item of `pointers` at the same index, converted to the form of `dtype` in memory.
+
+    The items of `vectors` are scalars or vectors, in the form that they have in registers.
+    """
     for pointer, x in zip(pointers, vectors, strict=True):
         pointer.store(to_memory(dtype, x))

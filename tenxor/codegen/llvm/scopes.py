@@ -1,4 +1,7 @@
-"""The position of the emitter: the open loops, the lanes along an axis, and the current blocks of axes."""
+"""The position of the emitter in a kernel: the open loops (`Scope`), the lanes along an axis, and the current blocks of axes.
+
+These objects exist while the code of a kernel is written. A `Value` in them stands for a value at run time.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ ValueVectors = list[Value]  # one scalar, or `unroll` vectors
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lanes:
-    """The elements computed at once: `unroll` vectors of `width` lanes along `axis`.
+    """The elements computed at once, a step of a vectorized loop: `unroll` vectors of `width` lanes along `axis`.
 
-    With `is_masked`, the vectors of the loop may be partial. Only the lanes in `mask` are active (None: all lanes). `active_count` is the
-    number of active lanes, if known, and these are the first lanes. A number of `width` or more means all lanes, and a number below 1
-    means no lane. With `is_maybe_full`, a vector may be whole or partial, as only run time tells: `remaining_count` is the number of
-    elements up to the end of the loop.
+    A lane is an iteration of the loop over the axis. With `is_masked`, the vectors of the loop may be partial. Only the lanes in `mask` are
+    active (None: all lanes). `active_count` is the number of active lanes, if known, and these are the first lanes. A number of `width` or
+    more means all lanes, and a number below 1 means no lane. With `is_maybe_full`, only run time tells whether a vector is whole:
+    `remaining_count` is the number of elements up to the end of the loop.
     """
 
     axis: int
@@ -32,7 +35,7 @@ class Lanes:
 
 
 class AxisRange(NamedTuple):
-    """A part of an axis, with `max_size` indices or fewer, for the loop over this axis."""
+    """A part of an axis, with `max_size` indices or fewer, for the loop over this axis: from index `begin` up to, but without, `end`."""
 
     begin: Value
     end: Value
@@ -41,10 +44,10 @@ class AxisRange(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Scope:
-    """The body of a loop over `axis`. The axis -1 stands for a loop over blocks, a branch, or the function itself.
+    """The open body of a loop over `axis`, while its code is written. The axis -1 stands for a loop over blocks, a branch, or the function.
 
-    `cursor` is where the code of the scope goes on, and `index` is the index of the loop. `emitted_values` caches the values emitted in
-    the scope.
+    `cursor` is the place where the code of the scope continues, and `index` is the index of the loop. `emitted_values` caches the values
+    emitted in the scope, by expression or another key, so that none is emitted twice.
     """
 
     axis: int

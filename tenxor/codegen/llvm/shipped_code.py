@@ -1,5 +1,7 @@
 """Machine code in the package: the commonest kernels for each level of x86-64, so that a first result waits for no compiler.
 
+An object is a code image or the data of a plan; its name is the hash by which it is found. A level (`CpuLevel`) is a set of instructions.
+
 The package also contains the data to run common plans without planning (`runtime/shipped_op_plans.py`). There is a file for each level
 beside this module, written when the package is built (`python -m tenxor ship`). An object in the file has the name that the disk cache
 would give it for the plain machine of the level. So the name depends on the kernel's IR, the machine, the version of Tenxor and the
@@ -30,13 +32,13 @@ FILE_SUFFIX = ".objects"
 
 
 def find_shipped_folder() -> str:
-    """Return the folder of the shipped files; empty if nothing shipped is used."""
+    """Return the path of the folder of the shipped files, which may be missing; an empty text if nothing shipped is used."""
     setting = os.environ.get("TENXOR_SHIPPED")
     return os.path.join(os.path.dirname(__file__), "shipped") if setting is None else setting
 
 
 def make_key_from_hash(text_hash: str, cpu_level: CpuLevel, emitter_hash: str) -> str:
-    """Return the name of an object for the level `cpu_level`: a hash of the arguments and the version of the package.
+    """Return the name of an object in the shipped file of the level `cpu_level`: a hash of the arguments and the version of the package.
 
     `text_hash` is the hash of the kernel's text, and `emitter_hash` the hash of the emitter's sources. For data other than code, they are
     the hash of another text and the hashes of other sources.
@@ -45,15 +47,19 @@ def make_key_from_hash(text_hash: str, cpu_level: CpuLevel, emitter_hash: str) -
 
 
 def make_plan_key(text: str, cpu_level: CpuLevel, planner_hashes: str) -> str:
-    """Return the name of the data shipped for the plan with the key `text`, for the level `cpu_level`.
+    """Return the name, in the shipped file of the level `cpu_level`, of the data for the plan with the key `text`.
 
-    `planner_hashes` are the hashes of the planner's sources.
+    `planner_hashes` are the hashes of the planner's sources (`host_info.get_planner_hashes`).
     """
     return make_key_from_hash(kernel_disk_cache.hash_text(text), cpu_level, planner_hashes)
 
 
 class ShippedObjects:
-    """The shipped objects for the level of this machine."""
+    """The shipped objects for this machine, which are in the file at `path`, for the level `cpu_level`. `find_shipped` makes this object.
+
+    `target` is the machine that this process runs on. `emitter_hash` is the hash of the emitter's sources. `entry_table` has the bytes of
+    the file with the name, offset and size of each object. An object is read from the file each time it is requested.
+    """
 
     __slots__ = ("_emitter_hash", "_entry_table", "_path", "level", "target")
 
@@ -62,11 +68,14 @@ class ShippedObjects:
         self.target = target  # the machine that this process runs on, described without LLVM
 
     def make_key(self, text_hash: str) -> str:
-        """Return the name of the object for a kernel whose text has this hash."""
+        """Return the name of the code image of a kernel, given the hash of the kernel's fingerprint."""
         return make_key_from_hash(text_hash, self.level, self._emitter_hash)
 
     def read(self, text_hash: str) -> bytes | None:
-        """Return the code image shipped for a kernel, by the hash of the kernel's text; None if the image is missing or damaged."""
+        """Return the code image shipped for a kernel, as bytes for `load_image`; None if the image is missing or damaged.
+
+        `text_hash` is the hash of the kernel's fingerprint.
+        """
         return self._read_object(self.make_key(text_hash))
 
     def read_plan(self, text: str) -> bytes | None:
@@ -75,6 +84,7 @@ class ShippedObjects:
         return self._read_object(make_plan_key(text, self.level, planner_hashes)) if planner_hashes else None
 
     def _read_object(self, key: str) -> bytes | None:
+        """Return the content of the object with the name `key`, in hexadecimal; None if it is missing or damaged."""
         position = self._entry_table.find(bytes.fromhex(key))
         if position < 0 or position % _ENTRY_FORMAT.size:
             return None
@@ -86,17 +96,17 @@ class ShippedObjects:
 
 
 def check_setting(shipped_code: ShippedObjects | None) -> None:
-    """Warn if `TENXOR_SHIPPED` names a folder and `shipped_code`, the result of `find_shipped`, is None."""
+    """Warn the user if `TENXOR_SHIPPED` names a folder that is not used. `shipped_code` is the result of `find_shipped`, then None."""
     if shipped_code is None and os.environ.get("TENXOR_SHIPPED"):
         reason = "has nothing for this machine and version" if os.path.isdir(find_shipped_folder()) else "is not a folder"
         environment.warn_ignored("TENXOR_SHIPPED", f"is not used: it {reason}", "kernels are compiled, or read from the cache on disk")
 
 
 def find_shipped() -> ShippedObjects | None:
-    """Return the objects shipped for this machine, or None to use nothing shipped.
+    """Return the objects shipped for this machine, or None to use nothing shipped. A new `Compiler` calls this function.
 
-    The result is None if the folder is missing, if the machine is of no level or needs code of another kind, if the file of the level
-    cannot be read, or if the sources of the emitter have changed since.
+    The result is None if the folder is missing, or if the machine is of no level or needs code of another kind. It is also None if the file
+    of the level cannot be read, or if the sources of the emitter have changed since.
     """
     root = find_shipped_folder()
     cpu_level = detect_level() if root and os.path.isdir(root) else None
@@ -115,7 +125,7 @@ def find_shipped() -> ShippedObjects | None:
 
 
 def pack_objects(objects: Mapping[str, bytes], emitter_hash: str) -> bytes:
-    """Return the content of a shipped file with `objects`, a map from name to content.
+    """Return the content of a shipped file, for the build of a wheel. `objects` maps names, hashes in hexadecimal, to contents.
 
     `emitter_hash` is the hash of the emitter's sources, a text of 64 characters.
     """

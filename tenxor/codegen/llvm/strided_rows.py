@@ -1,4 +1,7 @@
-"""Machine code that runs a kernel for vectors, or for matrices, on every row or matrix of arrays with several axes and any strides."""
+"""Machine code that runs a kernel for vectors, or for matrices, on every row or matrix of arrays with several axes and any strides.
+
+A row is the part of an operand that one call of the kernel takes. A shipped kernel for vectors thus serves arrays of any number of axes.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ STRIDED_ROWS_SYMBOL = "rows"
 
 
 def build_strided_rows_ir(pointers: int, scalars: int, *, has_scratch: bool) -> str:
-    """Return the LLVM module with the function `rows`, which runs a kernel on the rows from `begin` up to, but without, `end`.
+    """Return the LLVM module, as text, with the function `rows`, which runs a kernel on the rows from `begin` up to, but without, `end`.
 
-    `rows` is called as a kernel (`codegen/llvm/README.md`). The first `pointers` words of its arguments are addresses in row 0, and the
-    next `scalars` words are numbers. The sizes follow: the address of the kernel for a row, the elements of a row, the number of the
-    kernel's sizes, these sizes, the number of outer axes, and for each of these axes, innermost first, the extent and the strides of the
-    pointers in bytes. There are at most `MAX_OUTER_AXES` outer axes and `MAX_INNER_SIZES` sizes. With `has_scratch`, the address and the
-    bytes of the scratch memory follow, as in the arguments of the kernel.
+    The inner kernel has `pointers` operands and `scalars` scalar parameters. `rows` has the signature of a kernel: `rows(arguments, begin,
+    end, worker)`. The first `pointers` words of its arguments are addresses in row 0, and the next `scalars` words are numbers. Then
+    follow the address of the inner kernel, the elements of a row, the number of the inner kernel's sizes, and these sizes. After these
+    follows the number of outer axes. For each of these axes, innermost first, follow the extent and the strides of the pointers in bytes.
+
+    There are at most `MAX_OUTER_AXES` outer axes and `MAX_INNER_SIZES` sizes. With `has_scratch`, the address and the bytes of the scratch
+    memory follow, as in the arguments of the inner kernel.
     """
     head = pointers + scalars
     return f"""
@@ -106,7 +111,7 @@ done:
 
 
 def _copy_word(k: int) -> str:
-    """Return the text of the instructions that copy word `k` of the arguments to the arguments of the kernel for a row."""
+    """Return the text of the instructions that copy word `k` of the arguments of `rows` to the arguments of the inner kernel."""
     return f"""
   %word{k}.from = getelementptr i64, ptr %block, i64 {k}
   %word{k} = load i64, ptr %word{k}.from
@@ -115,7 +120,11 @@ def _copy_word(k: int) -> str:
 
 
 def _copy_scratch_words(pointers: int) -> str:
-    """Return the text of the instructions that copy the words of the scratch memory behind the stop flag of the kernel's arguments."""
+    """Return the text of the instructions that copy the two words about the scratch memory to the arguments of the inner kernel.
+
+    In the arguments of `rows` they follow the axes, each of which has `pointers` + 1 words. In those of the kernel they follow the stop
+    flag.
+    """
     return f"""
   %axis.words = mul i64 %axis.count, {pointers + 1}
   %scratch.from = getelementptr i64, ptr %axes, i64 %axis.words
@@ -124,9 +133,10 @@ def _copy_scratch_words(pointers: int) -> str:
 
 
 def _move_pointer(prefix: str, p: int, steps: str, axis: str = "") -> str:
-    """Return the text of the instructions that move pointer `p` by `steps` steps along the axis whose words begin at `%<axis>.axis`.
+    """Return the text of the instructions that move the inner kernel's pointer number `p` by `steps` steps along an axis.
 
-    `steps` is an operand in LLVM IR. The names of the new values begin with `prefix`. An empty `axis` stands for `prefix`.
+    `steps` is an operand in LLVM IR, such as `%back`. The words of the axis begin at `%<axis>.axis`; an empty `axis` stands for `prefix`.
+    The names of the new values begin with `prefix`.
     """
     return f"""
   %{prefix}.stride{p}.at = getelementptr i64, ptr %{axis or prefix}.axis, i64 {p + 1}

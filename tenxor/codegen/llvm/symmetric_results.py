@@ -1,6 +1,7 @@
-"""Emit symmetric results of a contraction: those above the diagonal are computed, and copied to their mirror images below.
+"""Emit symmetric results of a contraction, as of `x @ x.T`: those above the diagonal are computed, and copied to their mirror images below.
 
-Only run time tells whether results are symmetric: both sides must have the same memory, and the same scalars.
+The functions run while a kernel is compiled: they append LLVM IR to the kernel `em`. Only run time tells whether results are symmetric:
+both sides must have the same memory, and the same scalars.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from .vector_access import transpose
 
 
 def emit_sides_equal(em: Emitter, s: Contraction) -> Value | None:
-    """Emit whether both sides of a contraction read the same memory and the same scalars, so that the results are symmetric.
+    """Emit a test whether both sides of the contraction `s` read the same memory and the same scalars, so that its results are symmetric.
 
-    Return a scalar bool, computed at the function's entry. Return None, and emit nothing, if results of this contraction are never
-    symmetric.
+    Return a scalar bool, which the kernel computes at its entry. Return None, and emit nothing, if results of this contraction are never
+    symmetric (`s.symmetric_pairs` is empty).
     """
     if not s.symmetric_pairs:
         return None
@@ -44,8 +45,8 @@ def emit_sides_equal(em: Emitter, s: Contraction) -> Value | None:
 def emit_mirror_copy(em: Emitter, s: Contraction, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
     """Emit a copy of the results in a block of rows and columns to their mirror images on the other side of the diagonal.
 
-    `rows` and `columns` are each a begin and an end. The results above the diagonal are read from memory, and their mirror images below are
-    written; the diagonal is unchanged.
+    `rows` and `columns` are each a begin and an end. `s` is the contraction, whose body must be a single store. The code reads the results
+    above the diagonal from memory, and writes their mirror images below; the diagonal is unchanged.
     """
     (store,) = s.body
     assert isinstance(store, Store)

@@ -1,4 +1,5 @@
-"""Emit tiles: small squares on the stack for memory that is contiguous along one axis, but read along another.
+"""Emit tiles: small squares on the stack, copies of memory that is contiguous along one axis, but read along another. The functions run
+while a kernel is compiled: they append LLVM IR to the kernel `em`. A `Value` stands for a value at run time.
 
 A read across rows touches a cache line for every element. So a tile is filled along the rows, in squares transposed in registers, and then
 read like any row.
@@ -17,12 +18,18 @@ from .vector_access import count_components, deinterleave, load_vector, transpos
 
 
 def pointer_to_tile(em: Emitter, tile: int, element: Type, side: int) -> Value:
-    """Emit the pointer to tile number `tile` on the stack, a square with `side` rows of `side` elements of type `element`."""
+    """Emit the pointer to tile number `tile` on the stack, a square with `side` rows of `side` elements of type `element`.
+
+    The first call for a tile emits its allocation at the entry of the function; later calls return the same value.
+    """
     return em.emit_once(0, ("tile", tile), lambda: em.allocate_on_stack(element, side * side, f"tile{tile}"))
 
 
 def fill_tile(em: Emitter, s: TileLoad) -> None:
-    """Emit the filling of a tile over the present blocks of its two axes: whole squares first, then single elements."""
+    """Emit the statement `s`: copy the elements of an operand in the present blocks of two axes into a tile.
+
+    Whole squares, transposed in registers, come first, and then single elements.
+    """
     source = _TileSource(em, s)
     width = min(em.target.loops.register_transpose_side, em.target.lane_count(max(4, source.element.bytes)))
     (top, bottom, _), (left, right, _) = em.axis_ranges[s.contiguous_axis], em.axis_ranges[s.read_axis]
@@ -44,7 +51,10 @@ def fill_tile(em: Emitter, s: TileLoad) -> None:
 
 
 class _TileSource:
-    """An operand that is copied into a tile. Element (i, j) is at index i of the contiguous axis, and index j of the axis read along."""
+    """The operand that `s` copies into a tile. Element (i, j) is at index i of the contiguous axis, and index j of the axis read along.
+
+    Indices count from the begin of an axis, and are values at run time.
+    """
 
     def __init__(self, em: Emitter, s: TileLoad) -> None:
         self.em, self.statement = em, s
@@ -55,14 +65,14 @@ class _TileSource:
         self.stride = em.size_parameter(next(t.value for t in s.address.terms if t.axis == s.read_axis))
 
     def locate_element(self, i: Value, j: Value) -> tuple[Value, Value]:
-        """Emit pointers to element (i, j) of the operand, and to its copy in the tile. Both indices count from the begin of the axis."""
+        """Emit pointers to element (i, j) of the operand and to the copy of the element in the tile, and return both."""
         (top, _, _), (left, _, _) = self.em.axis_ranges[self.statement.contiguous_axis], self.em.axis_ranges[self.statement.read_axis]
         source_offset = self.start + i + j * self.stride
         tile_offset = (i - top) * self.statement.side + (j - left)
         return self.pointer.at(source_offset, self.element), self.tile.at(tile_offset, self.element)
 
     def copy_square(self, i: Value, j: Value, width: int) -> None:
-        """Emit the copy of the square of `width` by `width` elements from element (i, j) on, by loads, a transposition and stores."""
+        """Emit the copy of a square of `width` by `width` elements, the first of which is (i, j): by loads, a transposition and stores."""
         self.em.continue_innermost()
         start, into = self.locate_element(i, j)
         component_count = count_components(self.element)
@@ -72,7 +82,7 @@ class _TileSource:
             into.at(k * self.statement.side, self.element).store(row)
 
     def copy_elements(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit the copy of a rectangle, element by element. `rows` and `columns` are each a begin and an end."""
+        """Emit the copy of the elements (i, j) of a rectangle, one by one. `rows` has the begin and the end of i, `columns` those of j."""
         em, s = self.em, self.statement
 
         def copy_row(i: Value) -> Value:
@@ -92,7 +102,7 @@ class _TileSource:
 def load_tile(em: Emitter, e: TileElement) -> ValueVectors:
     """Emit the load of the elements `e` of a tile on the stack, for the lanes of `em`. Return the vectors, or a scalar without lanes.
 
-    `fill_tile` has filled the tile and transposed its squares before. The row is the index of `e.contiguous_axis`, and the lanes run along
+    The code of `fill_tile` has filled the tile before. The row is the index of `e.contiguous_axis`, and the lanes run along
     `e.read_axis`. If `e.component` is not None, the elements are complex: load the real (0) or the imaginary part (1).
     """
     component_type = memory_type(e.dtype)

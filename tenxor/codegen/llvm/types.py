@@ -1,4 +1,4 @@
-"""LLVM's types, and exact constants of them in LLVM's notation."""
+"""LLVM's types (`Type`), by which emitters describe values and memory, and the text of exact constants in LLVM IR."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from functools import cache
 class Type:
     """An LLVM type: a scalar ("int", "float", "pointer"), a "vector" of lanes, an "array" of elements in memory, or another kind.
 
-    `text` is LLVM's notation, and `mangled` the notation in the names of intrinsics. `lanes` is 0 except for vectors. `scalar` is the type
-    of a lane, and `element` the type of an item of a vector or an array. `name_prefix` begins the names of values.
+    `text` is LLVM's notation, such as `<8 x float>`, and `mangled` the notation in the names of intrinsics, such as `v8f32`. `bits` is the
+    size. `lanes` is 0 except for vectors. `scalar` is the type of a lane, and `element` the type of an item of a vector or an array. Both
+    are the type itself for a scalar. `letter`, the attribute `name_prefix`, begins the names of values.
     """
 
     __slots__ = (
@@ -42,7 +43,10 @@ class Type:
         return self.text
 
     def literal(self, number: float) -> str:
-        """Return the text of the constant with the value `number` in every lane, as LLVM writes it after the type. A float is rounded."""
+        """Return the text of the constant `number` of this type, the same number in every lane, as LLVM IR has it after the type.
+
+        A number for a float type is rounded.
+        """
         if self.kind == "int":
             return str(int(number)) if self.bits > 1 else "true" if number else "false"
         if self.kind == "vector":
@@ -50,14 +54,14 @@ class Type:
         return _float_literal(self.bits, float(number))
 
     def literals(self, numbers: Iterable[float]) -> str:
-        """Return the text of the constant vector or array of the elements `numbers`, as LLVM writes it after the type."""
+        """Return the text of the constant of this vector or array type with the elements `numbers`, as LLVM IR has it after the type."""
         element = self.element
         texts = ", ".join([f"{element.text} {element.literal(n)}" for n in numbers])
         return f"<{texts}>" if self.kind == "vector" else f"[{texts}]"
 
 
 def _float_literal(bits: int, number: float) -> str:
-    """Return the text of the nearest number in the IEEE format of `bits` bits: 16, 32 or 64. A single is written as an equal double."""
+    """Return the text in LLVM IR of the float of `bits` bits (16, 32 or 64) nearest to `number`. A single is written as an equal double."""
     if bits == 16:
         return f"0xH{struct.unpack('<H', _pack_float('<e', number))[0]:04X}"
     if bits == 32:
@@ -66,6 +70,7 @@ def _float_literal(bits: int, number: float) -> str:
 
 
 def _pack_float(code: str, number: float) -> bytes:
+    """Return the bytes of `number` rounded to the float format `code` of `struct`; numbers out of range become infinite."""
     try:
         return struct.pack(code, number)
     except OverflowError:  # numbers beyond the largest round to infinity

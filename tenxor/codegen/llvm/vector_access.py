@@ -1,11 +1,12 @@
-"""Emit loads and stores of vectors: contiguous elements, at given offsets, a few elements apart, or at a constant stride.
+"""Emit loads and stores of vectors: contiguous elements, at given offsets, a few elements apart, or at a constant stride. The functions run
+while a kernel is compiled: they append LLVM IR to the kernel `em`. A `Value` stands for a value at run time.
 
 An element may have several parts side by side, as complex ones have: its type is then an array. In registers, each part has vectors of its
 own. So whole vectors are taken apart after a load, and joined before a store.
 
-A step is `em.lanes.unroll` vectors of `em.lanes.width` lanes, numbered by `u`. A row is the elements along the axis of the lanes: `start`,
-or `row_start`, points to the element at index 0, and `index` is the index of the first lane of the step. The argument `element` is the type
-of an element in memory. Offsets, strides and steps are counted in elements.
+A step is `em.lanes.unroll` vectors of `em.lanes.width` lanes, numbered by `u`. A row is the elements along the axis of the lanes. The
+argument `start`, or `row_start`, points to the element at index 0, and `index` is the index of the first lane of the step. The argument
+`element` is the type of an element in memory. Offsets, strides and steps are counted in elements.
 """
 
 from __future__ import annotations
@@ -28,28 +29,34 @@ def count_components(element: Type) -> int:
 
 
 def mask_first_lanes(count: Value, width: int) -> Value:
-    """Emit the mask of a vector of `width` lanes with the first `count` lanes active: no lane if `count` <= 0, and every lane from `width`
-    on.
+    """Emit a mask, a vector of `width` bools, in which the first `count` lanes are true. `count` is a scalar integer.
+
+    No lane is true if `count` <= 0, and every lane from `count` = `width` on.
     """
     return count.builder.iota(I32, width) < count.cast("trunc", I32).splat(width)
 
 
 def mask_lanes_before(end: Value, index: Value, vectors: int, width: int) -> ValueVectors:
-    """Emit the masks of `vectors` vectors of `width` lanes, side by side, from the index `index` on: lanes before `end` are active."""
+    """Emit masks for the `vectors` vectors of a step, each of `width` lanes. The first lane has the index `index`.
+
+    Return vectors of bools, which are true in the lanes with an index below `end`.
+    """
     left = (end - index).cast("trunc", I32)
     return [end.builder.iota(I32, width) < (left - u * width).splat(width) for u in range(vectors)]
 
 
 def get_active_mask(em: Emitter, width: int) -> Value:
-    """Return the mask `em.lanes.mask`; without lanes or without a mask, the constant mask of `width` lanes, all active."""
+    """Return the mask `em.lanes.mask`, a vector of bools. Without lanes or without a mask, return a constant, `width` times true."""
     mask = None if em.lanes is None else em.lanes.mask
     return em.builder.constant(vector(I1, width), True) if mask is None else mask
 
 
 def emit_masked_or_full(em: Emitter, masked: Callable[[Value], Value | None], unmasked: Callable[[], Value | None]) -> Value | None:
-    """Emit `masked(mask)` or `unmasked()` for the active lanes, or a branch between both if only run time tells.
+    """Emit the access to a vector in the active lanes of `em.lanes`, by one of two functions of the caller.
 
-    Each function emits code, and returns a value, or None as a store does. Return the value, or None after a store.
+    `unmasked()` emits the access to all lanes, and `masked(mask)` the access to the lanes of the mask alone. If only run time tells whether
+    all lanes are active, both are emitted, with a branch. Both return the loaded value, or None for a store. Return the value at run time,
+    or None for a store.
     """
     lanes, b = em.lanes, em.builder
     assert lanes is not None
@@ -68,7 +75,10 @@ def emit_masked_or_full(em: Emitter, masked: Callable[[Value], Value | None], un
 
 
 def count_active_lanes(em: Emitter) -> Value | None:
-    """Return how many lanes are active, or a greater number for a full vector; None if unknown, or if masked stores cost nothing."""
+    """Return the number of active lanes, an integer at run time; for a full vector the number may be greater than the lanes.
+
+    Return None if the number is unknown. Also return None if the target has cheap masked stores, as callers then use a mask.
+    """
     lanes = em.lanes
     assert lanes is not None
     if em.target.has_cheap_masked_store:
@@ -77,7 +87,7 @@ def count_active_lanes(em: Emitter) -> Value | None:
 
 
 def repeat_mask(mask: Value, component_count: int) -> Value:
-    """Emit a mask with `component_count` equal lanes, side by side, for each lane of `mask`."""
+    """Emit a mask with `component_count` equal lanes, side by side, for each lane of `mask`: a mask for the parts of complex elements."""
     return mask.shuffle([k // component_count for k in range(component_count * mask.lanes)]) if component_count > 1 else mask
 
 
@@ -108,9 +118,9 @@ def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type,
     """Emit the store of the active lanes of vector number `u` of a step to contiguous elements.
 
     `components` has the vector, or for complex elements the vectors of the real and the imaginary parts. `element` is the type of an
-    element in memory, `start` the address of index 0, and `index` the index of the first element of the step. With `streamed` a full vector
-    must lie at an address that its size divides. It is written past the caches if it has at least `Streams.min_vector_bytes` bytes. Stores
-    of some lanes only are ordinary.
+    element in memory. `start` points to index 0, and `index` is the index of the first element of the step. With `streamed`, the address
+    of a full vector must be a multiple of its size. The vector bypasses the caches if it has at least `Streams.min_vector_bytes` bytes.
+    Stores of some lanes only are ordinary.
     """
     assert em.lanes is not None
     width, n, count = em.lanes.width, len(components), count_active_lanes(em)
@@ -139,10 +149,10 @@ def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type,
 
 
 def load_first_lanes(pointer: Value, kind: Type, count: Value) -> Value:
-    """Emit the load of the first `count` lanes of a vector of type `kind` from `pointer`, with zeros behind.
+    """Emit the load of the first `count` lanes of a vector of type `kind` from `pointer`. Return the vector, with zeros in the other lanes.
 
     This is for elements that a processor cannot load under a mask: LLVM would test each lane. The code loads the whole vector, or half of
-    it, then half of the remaining half, and so on.
+    it, then half of the remaining half, and so on, by the bits of `count`. A count outside of 0 to `kind.lanes` is limited to this range.
     """
     count = select_larger(select_smaller(count, kind.lanes), 0)
     partial_vector = _load_halves(pointer, kind.scalar, kind.lanes, count)
@@ -150,9 +160,10 @@ def load_first_lanes(pointer: Value, kind: Type, count: Value) -> Value:
 
 
 def _load_halves(start: Value, element: Type, lanes: int, count: Value) -> Value:
-    """Emit a vector of `lanes` lanes with the elements from `count & -lanes` up to `count`, and zeros behind.
+    """Emit the load of the elements from index `count & -lanes` up to `count`: the last `count` modulo `lanes` of `count` elements.
 
-    `start` points to element 0, and `element` is the type of an element.
+    Return a vector of `lanes` lanes, a power of two, with zeros behind these elements. `start` points to element 0, and `element` is the
+    type of an element. `load_first_lanes` calls this function, which calls itself for half the lanes.
     """
     size, b = lanes // 2, start.builder
     if not size:
@@ -165,10 +176,10 @@ def _load_halves(start: Value, element: Type, lanes: int, count: Value) -> Value
 
 
 def store_first_lanes(x: Value, pointer: Value, count: Value) -> None:
-    """Emit the store of the first `count` lanes of the vector `x` to `pointer`: all lanes, or half of them, then half of the rest, and so
-    on.
+    """Emit the store of the first `count` lanes of the vector `x` to `pointer`, without a mask.
 
-    In a loop these branches are predictable, while a masked store may take a dozen cycles.
+    The code stores all lanes, or half of them, then half of the rest, and so on, by the bits of `count`. In a loop these branches are
+    predictable, while a masked store may take a dozen cycles.
     """
     count = select_larger(select_smaller(count, x.lanes), 0)
     x.builder.only_if(count.equals(x.lanes), lambda: pointer.store(x))
@@ -176,8 +187,9 @@ def store_first_lanes(x: Value, pointer: Value, count: Value) -> None:
 
 
 def _store_halves(x: Value, start: Value, count: Value) -> None:
-    """Emit the store of the first `count` modulo `x.lanes` lanes of `x`, to the elements from `count & -x.lanes` on. `start` points to
-    element 0.
+    """Emit the store of the first `count` modulo `x.lanes` lanes of `x`, to the elements from index `count & -x.lanes` on.
+
+    `start` points to element 0. `store_first_lanes` calls this function, which calls itself for half the lanes.
     """
     size, pointer = x.lanes // 2, start.at(count & -x.lanes, x.type.scalar)
     if not size:
@@ -192,15 +204,16 @@ def _store_halves(x: Value, start: Value, count: Value) -> None:
 
 
 def vector_pointer(start: Value, index: Value, offset: int, element: Type) -> Value:
-    """Emit the pointer to the element at `index + offset`, given the pointer `start` to the element at 0."""
+    """Emit the pointer to the element of type `element` at `index + offset`, given the pointer `start` to the element at 0."""
     pointer = start.at(index, element)
     return pointer.at(offset, element) if offset else pointer
 
 
 def deinterleave(vectors: ValueVectors, count: int) -> ValueVectors:
-    """Emit vectors of the first parts of the elements in `vectors`, then vectors of the second parts, and so on; return them in this order.
+    """Emit shuffles that take the parts of elements apart. Return the vectors of the first parts, then those of the second parts, and so
+    on.
 
-    Each element has `count` parts side by side. If `count` is 1, return `vectors` unchanged.
+    Each element in `vectors` has `count` parts side by side. If `count` is 1, return `vectors` unchanged.
     """
     if count == 1:
         return vectors
@@ -211,9 +224,10 @@ def deinterleave(vectors: ValueVectors, count: int) -> ValueVectors:
 
 
 def gather_elements(em: Emitter, pointer: Value, offsets: Value, element: Type, component_type: Type | None = None) -> Value:
-    """Emit the load of the elements at `offsets`, in elements, from `pointer`. Offsets are a scalar or a vector, and so is the result.
+    """Emit the load of the elements of type `element` at `offsets`, in elements, behind `pointer`.
 
-    Active lanes are loaded; idle lanes are 0. With `component_type`, the type of a part, load only the first part of each element.
+    Offsets are a scalar or a vector, and so is the result. Active lanes (`em.lanes.mask`) are loaded; idle lanes are 0. With
+    `component_type`, the type of a part, only the first part of each element is loaded.
     """
     component_type, lanes = component_type or element, offsets.lanes
     if not lanes:
@@ -225,9 +239,9 @@ def gather_elements(em: Emitter, pointer: Value, offsets: Value, element: Type, 
 
 
 def scatter_elements(em: Emitter, pointer: Value, offsets: Value, element: Type, x: Value) -> None:
-    """Emit the store of the active lanes of `x` to the elements at a vector of `offsets`, in elements, from `pointer`.
+    """Emit the store of the active lanes of the vector `x` to the elements at a vector of `offsets`, in elements, behind `pointer`.
 
-    `element` is the type of an element in memory. An `x` of another type is stored to the first part of each element.
+    `element` is the type of an element in memory. If it has two parts, `x` is stored to the first part of each element.
     """
     pointers, mask = _lane_pointers(pointer, offsets, element), get_active_mask(em, offsets.lanes)
     suffix = f"{x.type.mangled}.v{offsets.lanes}p0"
@@ -235,14 +249,14 @@ def scatter_elements(em: Emitter, pointer: Value, offsets: Value, element: Type,
 
 
 def _lane_pointers(pointer: Value, offsets: Value, element: Type) -> Value:
-    """Emit a vector of pointers to the elements at a vector of `offsets`, in elements of type `element`, from `pointer`."""
+    """Emit a vector of pointers to the elements of type `element` at a vector of `offsets`, in elements, behind `pointer`."""
     scaled = offsets * element.bytes
     base = pointer.cast("ptrtoint", I64).splat(offsets.lanes)
     return (base + scaled).cast("inttoptr", POINTER)
 
 
 def load_lane_by_lane(pointer: Value, offsets: Value, element: Type) -> Value:
-    """Emit the load of elements of type `element` at a vector of `offsets`, in elements, from `pointer`; return a vector.
+    """Emit the load of the elements of type `element` at a vector of `offsets`, in elements, behind `pointer`; return a vector.
 
     All lanes are loaded, one after the other, also under a mask.
     """
@@ -331,11 +345,11 @@ def load_small_stride(em: Emitter, row_start: Value, index: Value, step: int, el
 
 
 def _load_span_vector(em: Emitter, pointer: Value, element: Type, start: int, step: int) -> Value:
-    """Emit the load of one whole vector of contiguous parts at `pointer`; from the loaded vectors, the caller picks elements `step` apart.
+    """Emit the load of one of the vectors of `load_small_stride`, and return the vector: contiguous parts from `pointer` on.
 
     A part is a real element, or the real or imaginary component of a complex element. Together, the vectors cover the span of memory from
     the lowest element to the highest. `pointer` is `start` parts above the lowest element. Under a mask, only the parts up to the last
-    active lane are loaded.
+    active lane are loaded. `element` and `step` are those of `load_small_stride`, which then picks the elements `step` apart.
     """
     lanes = em.lanes
     assert lanes is not None
@@ -352,16 +366,16 @@ def _load_span_vector(em: Emitter, pointer: Value, element: Type, start: int, st
 
 
 def _locate(starts: Sequence[int], width: int, position: int) -> tuple[int, int]:
-    """Return where the part at `position` is: the number of a vector, and a lane.
+    """Return where the vectors of `load_small_stride` have the part at `position`: the number of a vector, and the number of a lane.
 
-    Vector k of `width` lanes has the parts from position `starts[k]` on. `position` counts parts from the first vector's begin.
+    Vector k of `width` lanes has the parts from position `starts[k]` on. Positions count parts from the begin of the first vector.
     """
     k = min(position // width, len(starts) - 1)
     return k, position - starts[k]
 
 
 def _pick_lanes(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
-    """Emit a vector of chosen lanes of several vectors; an item of `lanes` is the number of a vector in `vectors`, and a lane."""
+    """Emit shuffles, and return a vector whose lane n is lane `k` of `vectors[m]`, if `lanes[n]` is the pair `(m, k)`."""
     width = len(lanes)
     result, result_lanes = vectors[0], [lane if k == 0 else None for k, lane in lanes]
     for n, source in enumerate(vectors[1:] or [vectors[0]], start=1):
@@ -404,10 +418,10 @@ def store_small_stride(em: Emitter, row_start: Value, index: Value, u: int, elem
 
 
 def transpose(rows: Sequence[Value], component_count: int = 1) -> list[Value]:
-    """Emit the transpose of a square of elements: `rows` are n vectors of n elements, with n a power of 2. Return the columns.
+    """Emit the transpose of a square of elements in registers: `rows` are n vectors of n elements, with n a power of 2.
 
-    An element has `component_count` lanes, kept side by side: 2 for a complex element. Blocks off the diagonal are exchanged: of 1 element,
-    then of 2, then of 4, and so on.
+    Return the n columns, as vectors. An element has `component_count` lanes, kept side by side: 2 for a complex element. Blocks off the
+    diagonal are exchanged: of 1 element, then of 2, then of 4, and so on.
     """
     width, block, vectors = len(rows), 1, list(rows)
     while block < width:

@@ -1,4 +1,7 @@
-"""Choose how much a step computes at once: how many lanes a vector has, and how many vectors a step of a loop takes."""
+"""Choose, when a kernel is compiled, how many lanes a vector has, and how many vectors a step of a loop takes.
+
+The lanes run along one axis of the kernel. A step is the iterations of the loop over this axis that are computed at once.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ ARGMAX_STATE_VECTORS = 4  # the same for argmax and argmin, with equal results i
 
 
 def choose_lane_count(kernel: Kernel, target: Target) -> int:
-    """Return how many lanes the vectors of a kernel have: as many as a vector of the target holds of the widest dtype.
+    """Return how many lanes the vectors of `kernel` have: as many as a vector of the target holds of the widest dtype.
 
-    With reductions, the widest dtype of their states decides. Without, the widest of the result, and of the values varying along an axis
-    with lanes.
+    With reductions, the widest dtype of their states decides. Without, it is the widest dtype of the result and of the values that vary
+    along an axis with lanes.
     """
     states = [d.itemsize for f in kernel.accumulators for d in f.state_dtypes]
     if states:
@@ -48,20 +51,22 @@ def choose_lane_count(kernel: Kernel, target: Target) -> int:
 
 
 def count_state_vectors(reductions: Iterable[Accumulator]) -> int:
-    """Return how many vectors hold the states of each component, for the reductions across the lanes of a loop.
+    """Return how many vectors hold the states of each component, for `reductions` that one loop computes across its lanes.
 
-    The number is greater if all of `reductions` are argmax or argmin.
+    This is also the number of vectors in a step of the loop. It is greater if all of `reductions` are argmax or argmin.
     """
     return ARGMAX_STATE_VECTORS if all(f.reduction.uses_position for f in reductions) else STATE_VECTORS
 
 
 def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
-    """Return how many vectors a step of a loop with lanes takes. Further numbers are for loops through the rest, in order.
+    """Return how many vectors a step of the vectorized loop `loop` takes: a tuple with a number for each copy of the loop.
 
-    The number is 1, 2 or 4 by the cost of an element, compared with the limits of `target.costs`: cheap elements get more vectors. A long
-    chain of operations also gets several vectors: each operation waits for the one before, and the next step is too many instructions ahead
-    to fill the time. `loop` has no reduction across the lanes. If `short_rows`, the loop runs along a short row of states, best read in one
-    step: a cheap one then gets `target.short_row_states`, and 4 for the rest.
+    The emitter writes the copies one after the other; each copy takes the iterations left by the one before. The number is 1, 2 or 4 by the
+    cost of an element, compared with the limits of `target.costs`: cheap elements get more vectors. A long chain of operations also gets
+    several vectors. There each operation waits for the one before, and the next step is too many instructions ahead to fill the time.
+
+    `loop` has no reduction across the lanes. If `short_rows`, the loop runs along a short row of states, best read in one step. A cheap
+    loop then gets `target.short_row_states` vectors, and 4 for the rest.
     """
     if any(isinstance(s, Accumulate) and not s.is_contiguous_along(loop.axis) for s in loop.body):
         return (1,)  # lanes of a scatter are unrolled already
@@ -80,16 +85,16 @@ def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tup
 
 
 def _estimate_latency(loop: For) -> int:
-    """Return the cost, in additions, of the longest chain of operations in an iteration of `loop`, each of which waits for another."""
+    """Return the cost, in additions, of the longest chain of operations in an iteration of `loop` that wait for one another."""
     return max(map(estimate_latency, iterate_expressions((loop,))), default=0)
 
 
 def is_one_loop_best(loop: For, target: Target) -> bool:
-    """Return whether a loop with lanes is best emitted as a single loop of vectors, the last of which may be partial.
+    """Return whether the vectorized loop `loop` is best emitted as a single loop of vectors, the last of which may be partial.
 
-    The loop must only store, without non-temporal stores. An element must cost more than `max_cheap_element`, in chains of at most
-    `max_moderate_element` additions: longer chains are best computed for several vectors at a time. All memory must be contiguous or
-    constant along the lanes.
+    Other loops are emitted twice, for whole steps and for the rest. The loop must only store, without non-temporal stores. An element must
+    cost more than `max_cheap_element`, in chains of at most `max_moderate_element` additions: longer chains are best computed for several
+    vectors at a time. All memory must be contiguous or constant along the lanes.
     """
     if not all(isinstance(s, Store) and not s.is_nontemporal for s in loop.body):
         return False
@@ -107,7 +112,8 @@ def is_one_loop_best(loop: For, target: Target) -> bool:
 
 
 def is_tail_best_halved(loop: For, target: Target) -> bool:
-    """Return whether the last iterations of a loop with lanes are best run without a mask, by ever fewer lanes.
+    """Return whether the last iterations of the vectorized loop `loop` are best run without a mask, by half the lanes, a quarter, and so
+    on.
 
     This is so if the body has only stores, an iteration costs at most `max_cheap_element` additions, and the target has slow masked stores.
     """
@@ -116,8 +122,9 @@ def is_tail_best_halved(loop: For, target: Target) -> bool:
 
 
 def _estimate_lane_cost(e: Load, axis: int, costs: Costs) -> int:
-    """Return the cost, from `costs`, of a load from memory that is not contiguous along `axis`, by a stride or by an index; 0 for other
-    loads.
+    """Return the cost of the load `e` of an element, in additions, beyond that of a contiguous load along `axis`, the axis of the lanes.
+
+    The cost is that of a strided or an indexed load in `costs`, and 0 for other loads.
     """
     if any(t.axis == axis and t.step_kind == "stride" for t in e.address.terms):
         return costs.strided_load

@@ -51,9 +51,10 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads to `count`, from 1 to `max_threads()`; if this is a change, end the workers, and clear dependent caches.
+    """Set the number of threads for large work to `count`, from 1 to `max_threads()`.
 
-    Unless `set_num_threads` was called, forked processes determine their own number.
+    If this is a change, end the worker threads, and clear the caches whose entries depend on the number. Unless `set_num_threads` was
+    called, forked processes determine their own number. `tenxor.threadpool` calls this function for a temporary change.
     """
     worker_pool = find_loaded_module("tenxor.codegen.threads.worker_pool")
     if count != num_threads() and worker_pool is not None:

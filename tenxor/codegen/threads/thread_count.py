@@ -1,4 +1,5 @@
-"""The number of threads for large work. The first result already asks for this number; `worker_pool.py` starts the threads.
+"""The number of threads for large work, with the calling thread counted. The first result already asks for this number.
+`worker_pool.py` starts the threads.
 
 `TENXOR_NUM_THREADS` sets the number, or else `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their workers. The default is
 the number of CPUs that this process may use. The processes of `multiprocessing` share the CPUs, so the default is 1 there.
@@ -20,7 +21,7 @@ ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU = 64, 8
 
 
 def max_threads() -> int:
-    """Return the largest number of threads allowed: 64, or 8 for each CPU of this machine if that is more."""
+    """Return the largest number of threads allowed: the greater of 64 and 8 for each CPU of this machine."""
     return max(ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU * (os.cpu_count() or 1))
 
 
@@ -35,7 +36,10 @@ def _read_default_count() -> int:
 
 
 def _choose_default_count() -> int:
-    """Return the number of threads if `TENXOR_NUM_THREADS` is not set; see `_read_default_count`."""
+    """Return the number of threads for an unset `TENXOR_NUM_THREADS`: `OMP_NUM_THREADS`, 1 or the number of CPUs.
+
+    `_read_default_count` lists the cases.
+    """
     omp_setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if omp_setting.isdecimal() and int(omp_setting) > 0:
         return min(int(omp_setting), max_threads())
@@ -76,7 +80,7 @@ def num_threads() -> int:
 
 
 def _determine_count() -> int:
-    """Return the default number of threads (`_read_default_count`), after storing it as the number of this process."""
+    """Read the default number of threads (`_read_default_count`), store the number for this process, and return the number."""
     global _count
     _count = _read_default_count()
     return _count
@@ -101,6 +105,7 @@ def keep_count_after_fork() -> None:
 
 
 def _reset_count_after_fork() -> None:
+    """Forget the number of threads in a forked process, so that the process determines a new one. Keep a number from `set_num_threads`."""
     global _count
     if not _is_set_by_user:
         _count = 0

@@ -1,4 +1,8 @@
-"""The work queue that shares a loop between a caller and the worker threads: each thread takes chunks until none is left."""
+"""The work queue, through which a calling thread shares a loop with the worker threads: each thread takes chunks until none is left.
+
+A chunk is a range of iterations of the split loop of one kernel (`Kernel.split_axis`). One queue is in machine code, and one
+in Python.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class WorkQueue(Protocol):
-    """A work queue for one loop at a time. `is_native` tells whether the function from `bind_loop` is a single C call, in which no signal
-    handler runs.
+    """A work queue for one loop at a time, used by a pool of worker threads (`worker_pool.py`).
 
-    The caller is thread number 0 of a kernel, and workers have the numbers from 1 on. The range `begin..end` is without `end`.
+    `is_native` tells whether the function from `bind_loop` is a single C call, in which no signal handler runs. The caller is thread
+    number 0 of a kernel, and workers have the numbers from 1 on. The range `begin..end` is without `end`.
     """
 
     is_native: bool
@@ -28,10 +32,10 @@ class WorkQueue(Protocol):
     def bind_loop(
         self, code: MachineCode, args: ArgumentBlock, begin: int, end: int, chunk_size: int, worker_count: int
     ) -> Callable[[], object]:
-        """Return a function that runs a kernel for all of `begin..end`, in chunks of `chunk_size` iterations, with `worker_count` workers.
+        """Return a function that runs the kernel `code` for all of `begin..end`, on the calling thread and `worker_count` workers.
 
-        `code` is the kernel, and `args` are the packed arguments. The function takes no arguments, and its result is not used. When the
-        function returns, no worker is still running the kernel.
+        The threads take chunks of `chunk_size` iterations. `args` are the packed arguments of the kernel. The function takes no arguments,
+        and its result is not used. When the function returns, no worker is still running the kernel.
         """
         ...
 
@@ -43,9 +47,9 @@ class WorkQueue(Protocol):
         ...
 
     def serve(self, worker: int) -> None:
-        """Run in a worker thread, number `worker`: help with loops until the queue is closed.
+        """Run chunks of every shared loop, in a worker thread with the number `worker`; return when the queue is closed.
 
-        The thread refers to this object meanwhile, so the object outlives its pool if need be.
+        The method is the whole work of the thread. The thread refers to this object meanwhile, so the object outlives its pool if need be.
         """
         ...
 
@@ -55,7 +59,7 @@ class WorkQueue(Protocol):
 
 
 def create_work_queue() -> WorkQueue:
-    """Return a new work queue: in machine code, or in Python on systems without the necessary semaphores."""
+    """Return a new work queue for a pool of workers: in machine code, or in Python on systems without the necessary semaphores."""
     from ..llvm.compiler import compiler
 
     code = compiler().load_parallel_for()
@@ -63,7 +67,11 @@ def create_work_queue() -> WorkQueue:
 
 
 class NativeWorkQueue:
-    """A work queue in machine code (`codegen/llvm/parallel_for.py`), on a block of memory. Workers do not need the GIL."""
+    """A work queue in machine code (`codegen/llvm/parallel_for.py`), whose state is a block of memory. Workers do not need the GIL.
+
+    `code` maps the function names of `parallel_for.FUNCTION_NAMES` to addresses (`Compiler.load_parallel_for`). `address` is the address of
+    the block, and `share_address` the address of the function `share`.
+    """
 
     is_native = True
 
@@ -89,26 +97,29 @@ class NativeWorkQueue:
     ) -> Callable[[], object]:
         """Return a function without arguments, a single C call, that runs the kernel `code` for all of `begin..end`.
 
-        The loop is shared in chunks of `chunk_size` iterations with `worker_count` workers. `args` are the packed arguments.
+        The arguments are those of `WorkQueue.bind_loop`.
         """
         return partial(self.share_loop, self.address, code.address, args, begin, end, chunk_size, worker_count)
 
     def keep_off_caller_cpu(self, thread_ids: Iterable[int]) -> None:
-        """Keep the sleeping workers with the native thread ids `thread_ids` away from the caller's CPU until they are awake."""
+        """Keep the sleeping workers with the native ids `thread_ids` off the caller's CPU; a worker that wakes up lifts the restriction."""
         avoid_current_cpu(thread_ids, self._allowed_cpus)
         self._placement_count.value += 1  # counted before the workers wake up; each of them then removes its restriction
 
     def serve(self, worker: int) -> None:
-        """Run the loop of a worker thread, in machine code, until the queue is closed."""
+        """Run the loop of the worker thread number `worker`, in machine code without the GIL, until the queue is closed."""
         self._serve_function(self.address, worker)
 
     def close(self, worker_count: int) -> None:
-        """Close the queue, and wake `worker_count` workers, so that they end."""
+        """Close the queue, and wake `worker_count` workers, so that they end; do not wait for them."""
         self._stop_function(self.address, worker_count)
 
 
 class _Job(NamedTuple):
-    """A loop to share: a kernel, its packed arguments, and the chunks not yet taken."""
+    """A loop shared by a `PythonWorkQueue`: a kernel, the packed arguments, and the chunks not taken yet.
+
+    A chunk has `chunk_size` iterations, or fewer at the end of the loop. Iteration `end` does not run.
+    """
 
     code: MachineCode
     args: ArgumentBlock
@@ -117,7 +128,7 @@ class _Job(NamedTuple):
     end: int
 
     def run_chunks(self, worker: int) -> None:
-        """Run chunks in the thread number `worker` until none is left.
+        """Take chunks and run them, in the thread number `worker` (0 for the caller), until none is left.
 
         Taking a chunk is atomic, whatever a signal handler raises or calls in between.
         """
@@ -131,7 +142,10 @@ class _Job(NamedTuple):
 
 
 class PythonWorkQueue:
-    """A work queue with Python's own locks, for systems without semaphores for machine code."""
+    """A work queue (`WorkQueue`) with Python's own locks, for systems without semaphores for machine code.
+
+    `wakeup_tokens` has a token for each worker to wake, `job` is the loop now shared, and `workers_inside` counts the workers in the loop.
+    """
 
     is_native = False
 
@@ -146,12 +160,12 @@ class PythonWorkQueue:
     ) -> Callable[[], object]:
         """Return a function without arguments that runs the kernel `code` for all of `begin..end`. Signal handlers may run in between.
 
-        The loop is shared in chunks of `chunk_size` iterations with `worker_count` workers. `args` are the packed arguments.
+        The arguments are those of `WorkQueue.bind_loop`.
         """
         return partial(self.share_loop, _Job(code, args, list(range(begin, end, chunk_size))[::-1], chunk_size, end), worker_count)
 
     def share_loop(self, job: _Job, worker_count: int) -> None:
-        """Run a job in the calling thread, together with `worker_count` workers; return when all chunks are done.
+        """Run the loop `job` in the calling thread, together with `worker_count` workers; return when all chunks are done.
 
         If an error interrupts the caller, no new chunk begins, and the workers are still waited for.
         """
@@ -164,7 +178,10 @@ class PythonWorkQueue:
             self.wait_for_workers(job)
 
     def wait_for_workers(self, job: _Job) -> None:
-        """Wait until no worker is running the job, however often the wait is interrupted; then raise the last error of an interrupt."""
+        """Take back the chunks of `job` not taken yet, and wait until no worker runs a chunk, however often a signal interrupts.
+
+        Then raise the last error of a signal handler during the wait, if there was an error.
+        """
         last_error: BaseException | None = None
         while True:
             try:
@@ -182,7 +199,7 @@ class PythonWorkQueue:
         """Do nothing: on these systems threads cannot be placed on CPUs."""
 
     def serve(self, worker: int) -> None:
-        """Run the loop of a worker thread: wait for jobs, and run their chunks, until the queue is closed."""
+        """Run the loop of the worker thread number `worker`: wait for a shared loop, and run chunks, until the queue is closed."""
         while True:
             self.wakeup_tokens.acquire()
             with self.state_changed:
@@ -199,6 +216,6 @@ class PythonWorkQueue:
                         self.state_changed.notify_all()
 
     def close(self, worker_count: int) -> None:
-        """Close the queue, and wake `worker_count` workers, but at least one, so that they end."""
+        """Close the queue, and wake `worker_count` workers, but at least one, so that they end; do not wait for them."""
         self.is_open = False
         self.wakeup_tokens.release(max(worker_count, 1))

@@ -38,7 +38,10 @@ SLEEP_AFTER_S, MAX_PLACED_WORKERS = 0.001, 8
 
 
 class _StartEvent(threading.Event):
-    """The event that `Thread.start` waits for, with a time limit: a thread without memory for its first steps never sets the event."""
+    """The event set by a new thread, for which `Thread.start` waits, with a time limit.
+
+    A thread without memory for the first steps never sets the event; without a limit, `Thread.start` would wait for ever.
+    """
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event, and return whether it is set.
@@ -53,7 +56,10 @@ class _StartEvent(threading.Event):
 
 
 class _Worker(threading.Thread):
-    """A worker thread; `start` waits at most `START_TIMEOUT_S` seconds for it to begin."""
+    """A worker thread with the number `worker`, from 1 on. The thread calls `serve(worker)`, and then ends.
+
+    `start` waits at most `START_TIMEOUT_S` seconds for the thread to begin, and then raises RuntimeError.
+    """
 
     def __init__(self, serve: Callable[[int], None], worker: int) -> None:
         super().__init__(target=serve, args=(worker,), daemon=True, name=f"tenxor-{worker}")
@@ -84,14 +90,15 @@ class _WorkerPool:
             raise
 
     def __del__(self) -> None:
+        """Close the work queue, so that the workers end; do not wait."""
         if "work_queue" in self.__dict__:
             self.work_queue.close(len(self.workers))  # needed if an error kept the owner from calling `stop`
 
     def prepare_wakeup(self) -> None:
-        """Prepare the workers for a loop that is about to be shared, and note the time; wake no worker.
+        """Prepare the workers for a loop to be shared now, and record the time in `last_used`; wake no worker.
 
-        Sleeping workers are kept from waking up on the caller's CPU. This is done only if the workers may sleep, and are
-        `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs anyway.
+        Sleeping workers are kept from waking up on the caller's CPU. This is done only if the workers may sleep: they have had no work
+        for `SLEEP_AFTER_S` seconds. More than `MAX_PLACED_WORKERS` workers are left alone: a few of many wake up on free CPUs anyway.
         """
         now = monotonic()
         if now - self.last_used > SLEEP_AFTER_S and len(self.workers) <= MAX_PLACED_WORKERS:
@@ -123,9 +130,10 @@ _pool_lock = make_reentrant_lock()  # held by the caller who uses the workers, o
 
 
 class LoopProgress:
-    """The rest of a loop that must not run twice: the iterations from `begin` on.
+    """The progress of `parallel_for` through a loop: the iterations from `begin` on are not done yet.
 
-    `memory_owners` refers to the memory that the loop reads and writes, and so keeps it alive.
+    A loop that must not run twice keeps the object for a later call. `memory_owners` own the memory that the loop reads and
+    writes, so that the memory lives as long as this object.
     """
 
     __slots__ = ("begin", "memory_owners")
@@ -149,17 +157,18 @@ def parallel_for(
 ) -> None:
     """Run the split loop of a kernel over `0..extent`, or from `resumed.begin` on, on all threads or only on the calling thread.
 
-    `code` is the kernel, and `args` are the packed arguments. `work` is the approximate cost of the whole loop, in additions. Chunks and
-    slices are multiples of `grain`. With `single_threaded`, only the calling thread runs. `thread_limit` is the number of threads for which
-    there is scratch memory (0: any number). If a signal handler has raised the number of threads above `thread_limit`, the calling thread
-    runs alone.
+    The LLVM back end calls this function to launch a large kernel. `code` is the kernel, and `args` are the packed arguments. `work` is the
+    approximate cost of the whole loop, in additions. Chunks and slices are multiples of `grain` iterations. `sharing` has the limits of the
+    target. With `single_threaded`, only the calling thread runs. `thread_limit` is the number of threads for which there is scratch memory
+    (0: any number). If a signal handler has raised the number of threads above `thread_limit`, the calling thread runs alone.
 
     The loop runs in slices of about `sharing.slice_seconds` seconds, since Python handles signals, such as Ctrl-C, only between slices.
     The length of a slice follows from the measured speed of the kernel (`code.slice_work`). If `work` is 0, the loop is a single slice.
-    `request_stop()`, if given, makes the kernel return early. Then a slice with more work than `sharing.first_slice_work` runs in a
-    thread of its own (`interruptible.run_interruptible`).
+    `request_stop()`, if given, makes the running kernel return early. Then a slice with more work than `sharing.first_slice_work` runs in a
+    new thread (`interruptible.run_interruptible`), and the caller can be interrupted.
 
-    With `resumed`, the loop must not run twice. After an interrupt, a later call with the same `resumed` runs the rest.
+    With `resumed`, the loop must not run twice. If an error interrupts this call between slices, a later call with the same `resumed` runs
+    the rest.
     """
     slice_work = code.slice_work or sharing.first_slice_work
     # The least number of iterations in a slice gives each thread a grain.
@@ -204,11 +213,10 @@ def _run_range(
     runs_once: bool,
     thread_limit: int,
 ) -> None:
-    """Run the kernel `code` for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has changed it
-    already.
+    """Run one slice of `parallel_for`: the kernel `code` for `begin..end`. Then set `progress.begin` to `end`.
 
-    `progress` is the progress of the whole loop. `runs_once` tells that `parallel_for` was called with `resumed`. The other arguments are
-    those of `parallel_for`.
+    Do nothing if `progress.begin` is not `begin` any more, because a signal handler has run the slice. `progress` is the progress of
+    the whole loop. `runs_once` is true if `parallel_for` was called with `resumed`. `parallel_for` describes the remaining arguments.
 
     The workers take part unless `single_threaded` is set, the range is no longer than `grain`, or there are more threads than
     `thread_limit` (if not 0). With `runs_once`, they take part only if the loop is a single C call. The lock `_pool_lock` is held
@@ -228,9 +236,10 @@ def _run_range(
 
 
 class WorkerHandle(NamedTuple):
-    """The means by which machine code shares a loop with the workers, as stored in `thread_count.worker_handle`.
+    """The three integers by which machine code shares a loop with the workers, as stored in `thread_count.worker_handle`.
 
-    The fields are the address of the function that shares a loop, the address of the work queue, and the number of workers.
+    The fields are the address of the function `share` of `codegen/llvm/parallel_for.py`, the address of the work queue, and the number of
+    workers. All are 0 if no worker may be used.
     """
 
     parallel_for_address: int
@@ -243,9 +252,10 @@ NO_WORKERS = WorkerHandle(0, 0, 0)
 
 @contextmanager
 def reserve_workers() -> Iterator[WorkerHandle | None]:
-    """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile.
+    """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile. Start missing workers.
 
-    The context's value tells machine code how to reach the workers. The value is None without workers, or with a work queue in Python.
+    The value of the `with` statement is the handle for machine code, or None without workers, or with a work
+    queue in Python.
     """
     with _pool_lock:
         pool = _get_pool()
@@ -254,9 +264,9 @@ def reserve_workers() -> Iterator[WorkerHandle | None]:
 
 
 def compute_chunk_size(extent: int, grain: int, sharing: ThreadLimits) -> int:
-    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`, at least one.
+    """Return the size of a chunk: how many iterations of a shared loop of `extent` iterations a thread takes at once.
 
-    Each thread gets about `sharing.chunks_per_thread` chunks.
+    The size is a multiple of `grain`, at least `grain`, so that each thread gets about `sharing.chunks_per_thread` chunks.
     """
     return -(-extent // (num_threads() * sharing.chunks_per_thread * grain)) * grain
 
@@ -273,7 +283,7 @@ def _get_pool() -> _WorkerPool:
 
 
 def _make_worker_handle(pool: _WorkerPool) -> WorkerHandle | None:
-    """Return the handle of the workers of a pool for machine code; None without workers, or with a work queue in Python."""
+    """Return the addresses by which machine code reaches the workers of `pool`; None without workers, or with a work queue in Python."""
     from .work_queue import NativeWorkQueue
 
     queue = pool.work_queue
@@ -284,7 +294,7 @@ def _make_worker_handle(pool: _WorkerPool) -> WorkerHandle | None:
 
 @atexit.register
 def stop_pool() -> None:
-    """End the worker threads: at exit, and before the number of threads changes."""
+    """End the worker threads, and wait: at exit, and before the number of threads changes. A later loop starts new workers."""
     global _pool
     # The thread does not hold the lock of computations here. So no user code may run while it holds this lock, as user code may compute.
     with exclude_user_code(), _pool_lock:
@@ -295,6 +305,7 @@ def stop_pool() -> None:
 
 
 def _reset_pool_after_fork() -> None:
+    """Forget the pool and its lock in a forked process, which has no worker threads."""
     global _pool, _pool_lock
     worker_handle[:] = list(NO_WORKERS)
     _pool, _pool_lock = None, make_reentrant_lock()  # a fork copies only the calling thread

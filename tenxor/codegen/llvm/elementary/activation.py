@@ -1,4 +1,5 @@
-"""Emit sigmoid, silu, gelu, gelu_tanh and softplus, the activation functions of neural networks.
+"""Emit sigmoid, silu, gelu, gelu_tanh and softplus, the activation functions of neural networks. The functions append instructions while a
+kernel is compiled; x is a float32 or float64, or a vector of these.
 
 All but softplus, and gelu of float32, are x, or 1, over a sum of positive terms. The sum is carried as a sum of two floats, and the
 quotient is corrected by its remainder. So little more than the last rounding is lost, in the far tails too.
@@ -113,7 +114,10 @@ def gelu_tanh(x: Value) -> Value:
 
 
 def divide_by_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
-    """Emit x / (1 + e**-v), where v is the sum of the floats `v` and `v_low` (None: 0)."""
+    """Emit x / (1 + e**-(`v` + `v_low`)), where `v_low` is a small correction of `v`, or None for 0. Sigmoid, silu and gelu_tanh are so.
+
+    In float32, lanes with a very negative `v` are handled out of line.
+    """
     if v.format.bits == 64:
         return divide_by_any_sum(x, v, v_low)
     rare, bounded = v < LOGISTIC_NORMAL_FROM, select_smaller(v, LOGISTIC_RANGE[32][1])
@@ -123,9 +127,9 @@ def divide_by_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Va
 
 
 def divide_by_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
-    """Emit x / (1 + e**-v), also where 1 + e**-v is out of range, or the result is subnormal.
+    """Emit x / (1 + e**-(`v` + `v_low`)), also where the divisor is out of range, or the result is subnormal.
 
-    Here v is the sum of the floats `v` and `v_low` (None: 0).
+    `v_low` is a small correction of `v`, or None for 0.
     """
     unit = LOGISTIC_SCALE[v.format.bits]
     vanishes, bounded = clamp_to_range(v, LOGISTIC_RANGE)
@@ -137,9 +141,9 @@ def divide_by_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
 
 
 def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
-    """Emit the small part of -v: the negative of `v_low`, where v is the sum of the floats `v` and `v_low`. Return None if `v_low` is None.
+    """Emit -`v_low`, the small part of -(`v` + `v_low`); return None if `v_low` is None.
 
-    The result is 0 in lanes where `bounded`, which is `v` held within limits, differs from `v`.
+    `bounded` is `v` limited to a range. The result is 0 in lanes where the limit has changed `v`.
     """
     return None if v_low is None else select(bounded.equals(v), -v_low, 0.0)
 
@@ -157,7 +161,7 @@ def divide_by_precise_sum(x: Value, r: Value, shifted: Value, unit: float = 1.0)
 
 
 def add_product(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
-    """Emit x + y (z + z_low) to nearly twice the precision of a float. The product must lie between -x/2 and x.
+    """Emit x + y (z + z_low) as the sum of two floats, to nearly twice the precision of a float. The product must lie between -x/2 and x.
 
     Then the result lies between x/2 and 2 x, and the rounding error of its first part is exact.
     """
@@ -166,9 +170,10 @@ def add_product(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
 
 
 def correct_quotient(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
-    """Emit x / divisor, or (x + x_low) / divisor, given approximations within a few units in the last place.
+    """Emit x / `divisor`, or (x + x_low) / `divisor`, by one correction of the approximation `quotient`. The divisor is the sum of two
+    floats.
 
-    `quotient` approximates the result, and `inverse` 1 / divisor.
+    `quotient` and `inverse`, an approximation of 1 / `divisor`, must be right to a few units in the last place.
     """
     remainder = fma(-quotient, divisor.high, x)
     if x_low is not None:
@@ -185,7 +190,7 @@ def gelu(x: Value) -> Value:
 
 
 def gelu_from_tables(x: Value) -> Value:
-    """Emit gelu in float32: gelu(-|x|) is a power of 2 times a polynomial around the nearest of some centres.
+    """Emit gelu of x in float32: gelu(-|x|) is a power of 2 times a polynomial around the nearest of some centres.
 
     Each factor is a number of a table, and a relative change. So everything but the product of |x| and the two numbers is small, and its
     rounding does not show.
@@ -220,7 +225,7 @@ def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
 
 
 def gelu_by_division(x: Value) -> Value:
-    """Emit gelu in float64: gelu(-a) is -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend), where bend is a polynomial."""
+    """Emit gelu of x in float64. For a >= 0, gelu(-a) is -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend); bend is a polynomial."""
     size, scale = x.abs(), GELU_SCALE[64]
     size = select(size < GELU_IS_0[64], size, 0.0)  # beyond, the term added to max(x, 0) is 0, as at 0
     minus_half = size * -0.5

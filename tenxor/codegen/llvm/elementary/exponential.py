@@ -1,4 +1,4 @@
-"""Emit exp, exp2 and expm1.
+"""Emit exp, exp2 and expm1. The functions append instructions while a kernel is compiled; x is a float32 or float64, or a vector of these.
 
 With x = n ln2 + r, n an integer and |r| <= ln2/2 (Cody and Waite), e**x is 2**n e**r, and e**r a polynomial. A fused multiply-add of x /
 ln2 and the format's `rounder` leaves n in the low bits, so no integer is converted.
@@ -32,16 +32,16 @@ EXPM1_RANGE = -38.0, 710.0
 
 
 class Reduced(NamedTuple):
-    """A number as n ln2 + r. `shifted` is the integer n plus the format's `rounder`, so its low bits are those of n."""
+    """A number as n ln2 + r, with an integer n. `shifted` is the float n + `FloatFormat.rounder`, so its low bits are those of n."""
 
     r: Value
     shifted: Value
 
 
 def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
-    """Emit x, or x + `x_low` for a small `x_low`, as n ln2 + r, with an integer n and |r| <= ln2/2.
+    """Emit the reduction of x, or of x + `x_low`, to n ln2 + r, with an integer n and |r| <= ln2/2.
 
-    x must be moderate, as in `EXP_RANGE`.
+    x must be moderate, as in `EXP_RANGE`, and `x_low` small.
     """
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
@@ -52,9 +52,9 @@ def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
 
 
 def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
-    """Emit x + `x_low`, for a moderate x and a small `x_low`, as n ln2 + r; r is the sum of two floats whose bits do not overlap.
+    """Emit the reduction of x + `x_low` to n ln2 + r, with an integer n and |r| <= ln2/2. x must be moderate, and `x_low` small.
 
-    Return r, and a float with the integer n in its low bits.
+    Return r, as the sum of two floats whose bits do not overlap, and n + `FloatFormat.rounder`, a float with n in its low bits.
     """
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
@@ -64,7 +64,7 @@ def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
 
 
 def scale_of(shifted: Value, times: float = 1.0) -> Value:
-    """Emit 2**n times the power of two `times`, for `shifted`, which is the integer n plus the format's `rounder`.
+    """Emit 2**n * `times`, given `shifted`, the float n + `FloatFormat.rounder` for an integer n. `times` is a power of two.
 
     The result must be a normal number.
     """
@@ -73,15 +73,15 @@ def scale_of(shifted: Value, times: float = 1.0) -> Value:
 
 
 def extract_integer(shifted: Value) -> Value:
-    """Emit the integer n, where `shifted` is the float n plus the format's `rounder`; any integer for NaN."""
+    """Emit the integer n, as wide as the float `shifted`, which is n + `FloatFormat.rounder`; any integer for NaN."""
     return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
 
 
 def scale_by_power(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     """Emit x * 2**n, rounded once: the result may be subnormal or infinite.
 
-    `shifted` is the float n + `rounder`, whose low bits hold n. With the format's own `rounder`, the default, n is an integer. With a
-    fraction of that, the lowest bits hold a fraction, which is ignored.
+    `shifted` is the float n + `rounder`, whose low bits hold n. The default of `rounder` is that of x's format; then n is an integer. With
+    a fraction of that, the lowest bits hold the fractional digits of n, which are ignored.
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder
@@ -97,7 +97,7 @@ def scale_by_power(x: Value, shifted: Value, rounder: float | None = None) -> Va
 
 
 def scale_by_avx512(x: Value, exponents: Value) -> Value:
-    """Emit x times 2 to the power of the floor of `exponents`, rounded once, by a single instruction of AVX-512 on vectors of 64 bytes.
+    """Emit x * 2**floor(`exponents`), rounded once, by a single instruction of AVX-512, for vectors of 64 bytes.
 
     On other processors this is a library call; there, `scale_by_power` multiplies twice, and the first product is exact.
     """
@@ -107,11 +107,11 @@ def scale_by_avx512(x: Value, exponents: Value) -> Value:
 
 
 def clamp_to_range(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Value]:
-    """Emit a mask, and x within `limits`, for a function of x that is 0 below the limits. Return both.
+    """Emit the limitation of x to a range, for a function of x that is 0 below the range. Return a mask, and the limited x.
 
-    `limits` maps the bits of a format to the lowest and the highest number. The mask has the lanes where x is below the lowest; there x
-    becomes 0, since some processors take a hundred cycles to find that a number is too small. A larger x becomes the highest. NaN stays
-    NaN.
+    `limits` maps the bits of a float format, 32 or 64, to the lowest and the highest number. The mask is true where x is below the lowest.
+    There x becomes 0, since some processors take a hundred cycles to find that a number is too small. A larger x becomes the highest. NaN
+    stays NaN.
     """
     low, high = limits[x.format.bits]
     vanishes = x < low

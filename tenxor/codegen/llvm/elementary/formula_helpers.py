@@ -1,4 +1,6 @@
-"""Parts shared by the formulas of elementary functions: rare cases out of line, polynomials, sums and products of two floats."""
+"""Parts shared by the formulas of elementary functions: rare cases out of line, polynomials, sums and products of two floats. The functions
+run while a kernel is compiled: they append instructions, and return a `Value`, a float or a vector of floats at run time.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -8,15 +10,15 @@ from ..types import int_type
 
 
 def any_lane(mask: Value) -> Value:
-    """Emit whether the mask is true in any lane, as a scalar bool."""
+    """Emit a test whether `mask`, a vector of bools, is true in any lane. Return a scalar bool; a scalar `mask` is returned unchanged."""
     return mask.bitcast(int_type(mask.lanes)).differs(0) if mask.lanes else mask
 
 
 def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Sequence[Value]]) -> list[Value]:
-    """Emit a branch, and return the values after it: `usual`, or the values of `instead()` in all lanes if any lane of the mask `rare` is
-    true.
+    """Emit a branch for rare arguments: if any lane of the mask `rare` is true, the code that `instead()` emits runs, out of line.
 
-    `instead` emits code out of line, and returns values of the same types in the same order. The code continues in a new block.
+    Return the values after the branch: those of `instead()` in all lanes, or without rare lanes `usual`. `instead` must return values of
+    the same types in the same order as `usual`, which are computed in any case. The code continues in a new block.
     """
     b = rare.builder
     entry = b.cursor.block
@@ -31,7 +33,7 @@ def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Seque
 
 
 def polynomial(x: Value, coefficients: Sequence[Value | Number]) -> Value:
-    """Emit the polynomial in x with `coefficients`, from the constant term up, by Horner's rule."""
+    """Emit the value at x of the polynomial with `coefficients`, from the constant term up, by Horner's rule with fused multiply-adds."""
     leading = coefficients[-1]
     result = leading if isinstance(leading, Value) else x.constant(leading)
     for c in reversed(coefficients[:-1]):
@@ -40,7 +42,7 @@ def polynomial(x: Value, coefficients: Sequence[Value | Number]) -> Value:
 
 
 def split_polynomial(x: Value, square: Value, coefficients: Sequence[float]) -> Value:
-    """Emit the polynomial in x with two or more `coefficients`, from the constant term up, given x and `square`, x**2.
+    """Emit the value at x of the polynomial with two or more `coefficients`, from the constant term up. `square` must be x**2.
 
     Even and odd terms are computed side by side, which takes one more operation than Horner's rule and half the time.
     """
@@ -49,7 +51,7 @@ def split_polynomial(x: Value, square: Value, coefficients: Sequence[float]) -> 
 
 
 def power_of_two(exponent: Value) -> Value:
-    """Emit the floats 2**`exponent` for integers of 32 or 64 bits; each result must be a normal number."""
+    """Emit 2**`exponent` as a float, for an integer of 32 or 64 bits; the float is as wide. The result must be a normal number."""
     format = exponent.format
     return ((exponent + format.bias) << format.fraction_bits).as_float()
 
@@ -64,26 +66,26 @@ def multiply_high(x: Value, y: Value) -> Value:
 
 
 class Pair(NamedTuple):
-    """The unevaluated sum of two floats, the second at most half a unit in the last place of the first."""
+    """The sum of two floats, kept as two for more precision. The second is at most half a unit in the last place of the first."""
 
     high: Value
     low: Value
 
 
 def fast_sum(x: Value, y: Value) -> Pair:
-    """Emit x + y exactly, as a rounded sum and the error, for exponents of x no smaller than the exponents of y, or x zero."""
+    """Emit x + y exactly: return the rounded sum and its error. The exponent of x must not be smaller than that of y, unless x is 0."""
     high = x + y
     return Pair(high, y - (high - x))
 
 
 def exact_sum(x: Value, y: Value) -> Pair:
-    """Emit x + y exactly, as a rounded sum and the error, for any order of magnitudes (Knuth's TwoSum)."""
+    """Emit x + y exactly, for any order of magnitudes (Knuth's TwoSum): return the rounded sum and its error."""
     high = x + y
     y_rounded = high - x
     return Pair(high, (x - (high - y_rounded)) + (y - y_rounded))
 
 
 def exact_product(x: Value, y: Value | Number) -> Pair:
-    """Emit x * y exactly, as a rounded product and the error."""
+    """Emit x * y exactly: return the rounded product and its error."""
     high = x * y
     return Pair(high, fma(x, y, -high))

@@ -1,4 +1,6 @@
-"""Emit sinh, cosh, tanh, asinh, acosh and atanh."""
+"""Emit sinh, cosh, tanh, asinh, acosh and atanh. The functions append instructions while a kernel is compiled; x is a float32 or float64,
+or a vector of these.
+"""
 
 import math
 from math import nan
@@ -56,18 +58,17 @@ TANH_IS_ONE = {32: 9.5, 64: 20.0}  # from here on, tanh rounds to 1
 
 
 def tanh(x: Value) -> Value:
-    """Emit the hyperbolic tangent."""
+    """Emit the hyperbolic tangent of x: 1 or -1 for infinities, NaN for NaN."""
     size = select_smaller(x.abs(), TANH_IS_ONE[x.format.bits])
     magnitude = tanh_from_table if x.format.bits == 32 else tanh_in_two_parts
     return magnitude(size).with_sign_of(x)
 
 
 def tanh_from_table(size: Value) -> Value:
-    """Emit tanh of `size` = centre + d >= 0 as T + (1 - T**2) tanh(d) / (1 + T tanh(d)) in float32.
+    """Emit the tanh of `size`, a float32 from 0 to `TANH_IS_ONE`, as T + (1 - T**2) tanh(d) / (1 + T tanh(d)).
 
-    Here T is the tanh of the centre of the table's interval with `size`.
-
-    The exact tanh is very nearly T, so 1 - T**2 is precise where both are very nearly 1, too.
+    Here `size` = centre + d for the centre of its interval, from the table `CENTRES`. T, from the table `TANHS`, is the tanh of the centre.
+    The exact tanh of the centre is very nearly the float T. So 1 - T**2 is precise where T is very nearly 1, too.
     """
     entry = make_quarter_octave_lookup(size, FIRST_INTERVAL_BITS)
     d = size - entry(CENTRES)
@@ -79,7 +80,7 @@ def tanh_from_table(size: Value) -> Value:
 
 
 def tanh_in_two_parts(size: Value) -> Value:
-    """Emit tanh of `size` >= 0 in float64: a polynomial near 0, and 1 - 2 / (e**2size + 1) elsewhere."""
+    """Emit the tanh of `size`, a float64 from 0 to `TANH_IS_ONE`: a polynomial near 0, and 1 - 2 / (e**(2 size) + 1) elsewhere."""
     z = size * size
     near_zero = fma(polynomial(z, TANH_TAIL[64]) * z, size, size)
     # 2 size / ln 2 = n + f. In the rest, the error of the factor counts little.
@@ -93,7 +94,7 @@ def tanh_in_two_parts(size: Value) -> Value:
 
 
 def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
-    """Emit half of sinh and half of cosh of float64 size >= 0; sinh and cosh themselves may overflow.
+    """Emit half of the sinh and half of the cosh of `size`, a float64 >= 0, and return both. Sinh and cosh themselves may overflow.
 
     With size = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter two are half of 2**n -+
     2**-n. So no digits cancel near 0, where n is 0.
@@ -112,7 +113,7 @@ def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
 
 
 def sinh(x: Value) -> Value:
-    """Emit the hyperbolic sine."""
+    """Emit the hyperbolic sine of x; a float32 is computed in float64 and rounded."""
     if x.format.bits == 32:
         return sinh(x.to_double()).to_single()
     size = x.abs()
@@ -121,7 +122,7 @@ def sinh(x: Value) -> Value:
 
 
 def cosh(x: Value) -> Value:
-    """Emit the hyperbolic cosine."""
+    """Emit the hyperbolic cosine of x; a float32 is computed in float64 and rounded."""
     if x.format.bits == 32:
         return cosh(x.to_double()).to_single()
     _, half = sinh_and_cosh(x.abs())
@@ -162,9 +163,9 @@ def atanh(x: Value) -> Value:
 
 
 def log_one_plus(w: Pair, x: Value) -> Value:
-    """Emit log(1 + w) for w >= 0, the value of asinh or acosh at x; log(2x) for x > LARGE_ARGUMENT.
+    """Emit log(1 + w) for a float64 w >= 0, where this is the value of asinh or acosh at x. For x > LARGE_ARGUMENT, emit log(2x) instead.
 
-    There w comes near 2x, and may have overflowed.
+    There w is nearly 2x, and may have overflowed.
     """
     high, low = exact_sum(x.constant(1.0), w.high)
     is_large = x > LARGE_ARGUMENT

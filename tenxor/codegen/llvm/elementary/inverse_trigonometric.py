@@ -1,4 +1,6 @@
-"""Emit asin, acos, atan and atan2. For float32 they are computed in float64 and rounded once."""
+"""Emit asin, acos, atan and atan2. The functions append instructions while a kernel is compiled; x and y are float32 or float64, or vectors
+of these. For float32 the result is computed in float64 and rounded once.
+"""
 
 from math import inf, nan
 
@@ -51,9 +53,9 @@ def acos(x: Value) -> Value:
 
 
 def near_asin(size: Value, is_small: Value) -> tuple[Value, Value]:
-    """Emit the arcsine, as the sum of a large and a small part, of `size` where `is_small`, else of sqrt((1 - size) / 2).
+    """Emit the arcsine of `size` where the mask `is_small` is true, else that of sqrt((1 - size) / 2), in float64.
 
-    `size` is in [0, 1], and at most 1/2 where `is_small`.
+    Return a large and a small part, whose sum is the arcsine. `size` is in [0, 1], and at most 1/2 where `is_small`.
     """
     square = select(is_small, size * size, fma(size, -0.5, 0.5))
     root = select(is_small, size, square.sqrt())
@@ -89,6 +91,6 @@ def atan2(y: Value, x: Value) -> Value:
 
 
 def near_atan(ratio: Value) -> Value:
-    """Emit the arctangent of a ratio in [0, 1]."""
+    """Emit the arctangent, in radians, of `ratio`, a float64 in [0, 1]."""
     z = ratio * ratio
     return fma(polynomial(z, ATAN_TAIL) * z, ratio, ratio)

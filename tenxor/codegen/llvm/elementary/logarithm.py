@@ -1,4 +1,5 @@
-"""Emit log, log2, log10, log1p and logaddexp.
+"""Emit log, log2, log10, log1p and logaddexp. The functions append instructions while a kernel is compiled; x and y are float32 or float64,
+or vectors of these.
 
 With x = 2**e (1 + f) and 1 + f in [sqrt(1/2), sqrt(2)), log x is e ln2 + log(1 + f). In float32 the latter is a polynomial in f; in float64
 it is a series in s = f / (2 + f), which needs a division but half the terms.
@@ -31,19 +32,19 @@ ATANH_TAIL = (
 
 
 class Split(NamedTuple):
-    """A positive number as 2**exponent (1 + f)."""
+    """A positive number as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)). Both fields are floats; `exponent` is an integer."""
 
     exponent: Value
     f: Value
 
 
 def split(x: Value) -> Split:
-    """Emit normal positive x as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
+    """Emit the exponent and the fraction f of x, a positive normal number, as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
     return split_bits(x.as_bits())
 
 
 def split_bits(bits: Value) -> Split:
-    """Emit a positive number, given the bits from `normalize_bits`, as 2**exponent (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))."""
+    """Emit the exponent and the fraction f of a positive number, as `split` does, given its bits from `normalize_bits`."""
     format = bits.format
     least_bits = format.to_bits(sqrt(0.5))
     exponent = (bits - least_bits) >> format.fraction_bits
@@ -52,16 +53,17 @@ def split_bits(bits: Value) -> Split:
 
 
 def needs_special_log(x: Value) -> Value:
-    """Emit a mask of the lanes where x is not positive and normal, so that its logarithm needs special treatment."""
+    """Emit a mask that is true in the lanes where x is not positive, normal and finite, so that its logarithm needs special treatment."""
     format = x.format
     smallest = format.to_bits(format.smallest_normal)
     return (x.as_bits() - smallest).compare("ugt", format.to_bits(inf) - smallest - 1)
 
 
 def normalize_bits(x: Value) -> Value:
-    """Emit the bits of positive x, as they would be if the exponent of a subnormal x could be that of a normal number.
+    """Emit the bits of positive x, as integers as wide as x, with a subnormal x written like a normal number.
 
-    The exponent field may so become negative. The bits of a normal x are unchanged.
+    For a subnormal x, the exponent field then has a value of 0 or below, and the fraction is without the leading 1. The bits of a normal x
+    are unchanged.
     """
     format = x.format
     lift = format.fraction_bits + 1
@@ -70,9 +72,10 @@ def normalize_bits(x: Value) -> Value:
 
 
 def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
-    """Emit the logarithm of every x: `formula(exponent, f)` emits the logarithm of the positive normal number 2**exponent (1 + f).
+    """Emit a logarithm of x. `formula(exponent, f)` emits the logarithm, in the caller's base, of the number 2**exponent (1 + f).
 
-    Other numbers are handled out of line: subnormal ones are scaled first; 0, infinities, NaN and negative ones get their special values.
+    Numbers that are not positive and normal are handled out of line. Subnormal ones are scaled first. 0, infinities, NaN and negative ones
+    get their special values.
     """
     rare = needs_special_log(x)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalize_bits(x)])
@@ -122,9 +125,9 @@ def log10(x: Value) -> Value:
 
 
 def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]) -> Value:
-    """Emit the logarithm of x in any base.
+    """Emit the logarithm of x in a base given by `of_two` and `of_e`, the logarithms of 2 and e in this base.
 
-    `of_two` and `of_e` are the logarithms of 2 and e in this base, each as a sum of two floats. The leading products and sums are exact.
+    Each of the two is a pair of Python floats, a number and the remainder. The leading products and sums are exact.
     """
 
     def formula(exponent: Value, f: Value) -> Value:

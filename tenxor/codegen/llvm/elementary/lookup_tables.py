@@ -1,4 +1,5 @@
-"""Look-up in tables of constants, a place for each lane.
+"""Emit look-ups in tables of constants, with an index for each lane. A table is a sequence of Python floats, known when a kernel is
+compiled; the indices are values at run time.
 
 Where vectors have 64 or 32 bytes, as with AVX-512 or AVX2, a table stays in registers: an instruction takes all lanes from one or two
 registers. Elsewhere the table is in memory, and the lanes are loaded in turn.
@@ -16,11 +17,11 @@ HALF_BITS = QUARTER_BITS + 1
 
 
 def make_quarter_octave_lookup(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
-    """Return a function that takes a table, and emits its entry for each of the float32 magnitudes `size`.
+    """Emit the number of the interval with each of the float32 magnitudes `size`. Return a function from a table to the entries there.
 
-    A table has four intervals to a doubling: entry k belongs to interval k, and the first interval begins with the bits `first_bits`.
-    Smaller magnitudes get entry 0, and magnitudes beyond the table wrong entries. A table must have 8, 16 or 32 entries. Intervals are
-    numbered by their bits, and a table is rotated until these numbers are indices into it.
+    The function emits the look-up. A table has four intervals to a doubling: entry k belongs to interval k, and the first interval begins
+    with the bits `first_bits`. Smaller magnitudes get entry 0, and magnitudes beyond the table wrong entries. A table must have 8, 16 or 32
+    entries. Intervals are numbered by their bits, and a table is rotated until these numbers are indices into it.
     """
     interval = select_larger(size.as_bits(), first_bits) >> QUARTER_BITS
 
@@ -32,27 +33,31 @@ def make_quarter_octave_lookup(size: Value, first_bits: int) -> Callable[[Sequen
 
 
 def make_half_octave_lookup(size: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
-    """Return a function that takes a table, and emits its entry for each of the float32 magnitudes `size`.
+    """Emit the number of the interval with each of the float32 magnitudes `size`. Return a function from a table to the entries there.
 
-    A table has two intervals to a doubling: entry k belongs to interval k, and the first interval begins with `first_magnitude`. No
-    magnitude may be smaller; magnitudes beyond the table get wrong entries. A table must have 8, 16 or 32 entries.
+    The function emits the look-up. A table has two intervals to a doubling: entry k belongs to interval k, and the first interval begins
+    with `first_magnitude`. No magnitude may be smaller; magnitudes beyond the table get wrong entries. A table must have 8, 16 or 32
+    entries.
     """
     interval = (size.as_bits() - FLOAT32_FORMAT.to_bits(first_magnitude)) >> HALF_BITS
     return lambda table: look_up(table, interval)
 
 
 def make_nearest_lookup(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
-    """Return a function that takes a table, and emits its entry for the multiple of 1 / `per_unit` nearest to each magnitude in `size`.
+    """Emit the multiple of 1 / `per_unit` nearest to each magnitude in `size`. Return a function from a table to the entries there.
 
-    Entry k of a table belongs to k / `per_unit`. A table must have 8, 16 or 32 entries. Magnitudes beyond the table get wrong entries,
-    since an index is taken modulo the length.
+    The function emits the look-up. Entry k of a table belongs to k / `per_unit`. A table must have 8, 16 or 32 entries. Magnitudes beyond
+    the table get wrong entries, since an index is taken modulo the length.
     """
     multiple = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
     return lambda table: look_up(table, multiple)
 
 
 def look_up(table: Sequence[float], indices: Value) -> Value:
-    """Emit the entries of a table at integer `indices`, modulo its length, which is 8, 16 or 32."""
+    """Emit the look-up of `table` at the integers `indices`, modulo the length of the table, which is 8, 16 or 32.
+
+    Return floats as wide as the indices, in as many lanes.
+    """
     bits, vector_bits = indices.format.bits, indices.type.bits
     target = indices.builder.module.target
     if (vector_bits == 512 and target.has_feature("avx512f")) or (vector_bits == 256 and bits == 32 and target.has_feature("avx2")):
@@ -61,9 +66,9 @@ def look_up(table: Sequence[float], indices: Value) -> Value:
 
 
 def permute(table: Sequence[float], indices: Value) -> Value:
-    """Emit the entries of a table in registers at `indices`, modulo the length. The instructions ignore the higher bits of an index.
+    """Emit the look-up of `table`, kept in registers, at `indices`, modulo the length: the instructions ignore the higher bits of an index.
 
-    Vectors must have 64 bytes and AVX-512, or 32 bytes of 32-bit indices and AVX2.
+    The vector `indices` must have 64 bytes on a target with AVX-512, or 32 bytes of 32-bit indices on one with AVX2.
     """
     b, lanes = indices.builder, indices.lanes
     wide, letter = indices.type.bits == 512, "s" if indices.format.bits == 32 else "d"
@@ -82,7 +87,7 @@ def permute(table: Sequence[float], indices: Value) -> Value:
 
 
 def gather(table: Sequence[float], indices: Value) -> Value:
-    """Emit the entries of a table in memory at `indices`, each from 0 to len(table) - 1."""
+    """Emit the look-up of `table`, kept in memory, at `indices`, each from 0 to len(table) - 1: the lanes are loaded in turn."""
     element = FLOAT if indices.format.bits == 32 else DOUBLE
     start = store_table(indices, table)
     if not indices.lanes:
@@ -94,7 +99,10 @@ def gather(table: Sequence[float], indices: Value) -> Value:
 
 
 def store_table(indices: Value, table: Sequence[float]) -> Value:
-    """Define `table` as a constant of the module, as floats of the width of `indices`, and return the pointer to entry 0."""
+    """Define `table` as a constant of the kernel's module, as floats as wide as `indices`, and return the pointer to entry 0.
+
+    Nothing but the type and the builder of `indices` is used. Equal tables are defined once.
+    """
     element = FLOAT if indices.format.bits == 32 else DOUBLE
     kind, module = array(element, len(table)), indices.builder.module
     content = kind.literals(table)

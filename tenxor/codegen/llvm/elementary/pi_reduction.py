@@ -1,4 +1,5 @@
-"""Reduce the arguments of sin, cos and tan: x = quarters * pi/2 + r, |r| <= about pi/4, for every finite x.
+"""Emit the reduction of the arguments of sin, cos and tan: x = quarters * pi/2 + r, |r| <= about pi/4. It is right for every finite x. The
+functions append instructions while a kernel is compiled.
 
 Up to `CODY_WAITE_LIMIT` a few fused multiply-adds suffice (Cody and Waite). A larger lane sends the vector through a loop over its lanes,
 each reduced by a helper function after Payne and Hanek. In integers, that function multiplies the significand of x by the 192 bits of 2/pi
@@ -33,7 +34,10 @@ REDUCED_TYPE = Type("struct", "{ i64, double, double }")
 
 
 class Quadrant(NamedTuple):
-    """An angle as quarters * pi/2 + high + low; `quarters` are integers as wide as the floats, right modulo 4."""
+    """An angle x as quarters * pi/2 + high + low. `quarters` is an integer as wide as the floats, and right modulo 4 only.
+
+    `high` + `low`, the remainder, is the sum of two floats, and lies between about -pi/4 and pi/4.
+    """
 
     quarters: Value
     high: Value
@@ -41,7 +45,10 @@ class Quadrant(NamedTuple):
 
 
 def reduce_by_half_pi(x: Value) -> Quadrant:
-    """Emit every finite x as quarter turns and a remainder; infinities and NaN give NaN. The code continues in a new block."""
+    """Emit the division of x, in radians, into quarter turns and a remainder from about -pi/4 to pi/4; infinities and NaN give NaN.
+
+    The code continues in a new block.
+    """
     moderate = cody_waite(x)
     is_large = x.abs() > CODY_WAITE_LIMIT[x.format.bits]
 
@@ -52,7 +59,7 @@ def reduce_by_half_pi(x: Value) -> Quadrant:
 
 
 def cody_waite(x: Value) -> Quadrant:
-    """Emit x as quarter turns and a remainder, for |x| up to `CODY_WAITE_LIMIT`.
+    """Emit the division of x into quarter turns and a remainder, for |x| up to `CODY_WAITE_LIMIT`.
 
     The product of the turns with the first part of pi/2 is subtracted exactly, the products with the other parts nearly so.
     """
@@ -68,7 +75,10 @@ def cody_waite(x: Value) -> Quadrant:
 
 
 def reduce_each_lane(x: Value) -> Quadrant:
-    """Emit x as quarter turns and a remainder, in a loop over the lanes if x is a vector. Only large lanes get the right result."""
+    """Emit the division of large x into quarter turns and a remainder, in a loop over the lanes if x is a vector.
+
+    The result is right only for magnitudes above `CODY_WAITE_LIMIT`; the caller ignores the other lanes.
+    """
     if not x.lanes:
         return reduce_lane(x)
     b, start = x.builder, x.builder.cursor.block
@@ -93,7 +103,10 @@ def reduce_each_lane(x: Value) -> Quadrant:
 
 
 def reduce_lane(x: Value) -> Quadrant:
-    """Emit a large scalar x, a float32 or float64, as quarter turns and a remainder, by a call of the helper function."""
+    """Emit a call of the helper function (`helper_name`) that divides x, a large scalar, into quarter turns and a remainder.
+
+    x is a float32 or float64, and so are the parts of the result.
+    """
     b = x.builder
     single = x.format.bits == 32
     result = b.call(helper_name(b.module), REDUCED_TYPE, [x.to_double() if single else x])
@@ -105,7 +118,10 @@ def reduce_lane(x: Value) -> Quadrant:
 
 
 def helper_name(module: Module) -> str:
-    """Return the name of the function that reduces a single large float64; the first call in a module emits the function."""
+    """Return the name in `module` of the LLVM function that divides a large float64 into quarter turns and a remainder.
+
+    The first call for a module emits the function (`payne_hanek`), which all angles of a kernel share.
+    """
     if HELPER_NAME not in module.functions:
         b = Builder(module, HELPER_NAME, [("x", DOUBLE)], REDUCED_TYPE)
         result = b.undefined(REDUCED_TYPE)
@@ -116,7 +132,7 @@ def helper_name(module: Module) -> str:
 
 
 def payne_hanek(x: Value) -> Quadrant:
-    """Emit a large float64 as quarter turns (modulo 4), and the remainder in radians, as the sum of two floats.
+    """Emit the division of x, a large scalar float64, into quarter turns (modulo 4) and a remainder in radians, the sum of two floats.
 
     Infinities and NaN give NaN.
     """
@@ -137,7 +153,7 @@ def payne_hanek(x: Value) -> Quadrant:
 
 
 class Wide(NamedTuple):
-    """An integer of 128 bits as two of 64, which every machine has."""
+    """An integer of 128 bits as two of 64, which every machine has; `low` has the lower bits."""
 
     high: Value
     low: Value
@@ -149,9 +165,9 @@ def negate(x: Wide) -> Wide:
 
 
 def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
-    """Emit a float64 times 2/pi in fixed point, modulo 4 with 126 bits after the point.
+    """Emit the product of a large float64 and 2/pi, modulo 4, as an integer in units of 2**-126.
 
-    The float64 is `significand`, an integer, times 2**(`exponent` - 1075).
+    The float64 is `significand`, an integer of 53 bits, times 2**(`exponent` - 1075); `exponent` is its exponent field.
     """
     # x = significand * 2**(exponent - 1075); digits of 2/pi that weigh 4 or more in the product drop out.
     position = exponent - (1075 - 62)
@@ -168,7 +184,10 @@ def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
 
 
 def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
-    """Emit fixed-point quarter turns (units of 2**-126, not zero) times pi/2, with the sign changed where `negative`."""
+    """Emit the product of `turns`, quarter turns in units of 2**-126, and pi/2, as the sum of two floats. `turns` must not be 0.
+
+    The sign is changed where the bool `negative` is true.
+    """
     empty = turns.high.equals(0)
     first_word, second_word = select(empty, turns.low, turns.high), select(empty, 0, turns.low)
     zeros = intrinsic("ctlz", first_word, first_word.builder.constant(I1, 0))
@@ -186,7 +205,7 @@ def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
 
 
 def table_pointer(b: Builder) -> Value:
-    """Return the pointer to the digits of 2/pi, a constant of the module."""
+    """Return the pointer to the digits of 2/pi (`TWO_OVER_PI_BITS`), a constant of the module of `b`; the first call defines it."""
     kind = array(I64, len(TWO_OVER_PI_BITS))
     b.module.define_constant(TABLE_NAME, kind, kind.literals(TWO_OVER_PI_BITS))
     return Value(b, POINTER, f"@{TABLE_NAME}")

@@ -1,4 +1,5 @@
-"""Emit pow, hypot and rsqrt.
+"""Emit pow, hypot and rsqrt. The functions that take `Value`s append instructions while a kernel is compiled; the others compute constants
+when the module is imported.
 
 x**y is e**(y log|x|). The logarithm and its product with y are carried as sums of two floats: a relative error of the exponent grows by the
 magnitude of the exponent, up to 2**7 in float32 and 2**10 in float64. Tables cut both series short.
@@ -27,19 +28,20 @@ def round_to_digits(value: Decimal, count: int) -> float:
 
 
 def interval_edges(number: int) -> tuple[float, float]:
-    """Return the float32 numbers at the begin and the end of an interval around 1, as Python floats. The end belongs to the next interval.
+    """Return the float32 numbers at the begin and the end of the interval number `number`, as Python floats.
 
-    The intervals 0 to INTERVALS - 1 cover numbers m from about 0.71 to 1.42. Each has equally many float32 numbers, so intervals above 1
-    are twice as wide.
+    The end belongs to the next interval. The intervals 0 to INTERVALS - 1 cover numbers m from about 0.71 to 1.42. Each has equally many
+    float32 numbers, so intervals above 1 are twice as wide.
     """
     begin_bits = FIRST_BITS[32] + (number << STEP_BITS[32])
     return FLOAT32_FORMAT.from_bits(begin_bits), FLOAT32_FORMAT.from_bits(begin_bits + (1 << STEP_BITS[32]))
 
 
 def short_inverse(low: float, high: float) -> float:
-    """Return about 2 / (low + high) with so few digits that m * inverse - 1 is exactly a float, for every float m from `low` to `high`.
+    """Return the inverse of the middle of an interval with the edges `low` and `high`, rounded to a few binary digits.
 
-    The magnitude of that float is at most 0.0198. `low` and `high` are the edges of an interval.
+    The digits are so few that m * inverse - 1 is exactly a float, for every float m of the interval. The magnitude of that float is at most
+    0.0198.
     """
     spare = 0 if low < 1 else 1  # the digits by which m has fewer after the point
     for count in (7, 6, 5):
@@ -121,7 +123,7 @@ def precise_log(bits: Value) -> Pair:
 
 
 def exp_of_product(x: Pair, y: Value) -> Value:
-    """Emit e**(x y), where x is the sum of two floats."""
+    """Emit e**(x y), where x is the sum of two floats: 0 or infinity where the result is out of range, NaN for NaN."""
     format, width = y.format, y.format.bits
     product, error = exact_product(x.high, y)
     error = fma(x.low, y, error)
@@ -192,7 +194,10 @@ def compare_hypot(predicate: str, x: Value, y: Value, bound: Value, square: Valu
 
 
 def hypot_of_singles(x: Value, y: Value) -> Value:
-    """Emit `hypot`, as a double, of doubles whose values are singles: the squares do not overflow or underflow."""
+    """Emit sqrt(x**2 + y**2) in float64, for float64 x and y whose values are float32, so that the squares do not overflow or underflow.
+
+    The result is infinite if x or y is, even for a NaN beside it.
+    """
     root = fma(x, x, y * y).sqrt()
     return select(x.abs().equals(inf) | y.abs().equals(inf), inf, root)
 

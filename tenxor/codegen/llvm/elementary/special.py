@@ -1,4 +1,6 @@
-"""Emit the error function and its inverse."""
+"""Emit the error function and its inverse. The functions append instructions while a kernel is compiled; x is a float32 or float64, or a
+vector of these.
+"""
 
 import math
 
@@ -94,7 +96,7 @@ def erf(x: Value) -> Value:
 
 
 def erf_from_table(size: Value) -> Value:
-    """Emit erf of float32 `size` >= 0, at most `ERF_IS_ONE`: a polynomial around the nearest of some centres."""
+    """Emit the erf of `size`, a float32 from 0 to `ERF_IS_ONE`: a polynomial around the nearest of the numbers in `CENTRES`."""
     entry = make_nearest_lookup(size, CENTRES_PER_UNIT)
     d = size - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
@@ -104,13 +106,13 @@ def erf_from_table(size: Value) -> Value:
 
 
 def erf_in_two_parts(size: Value) -> Value:
-    """Emit erf of float64 `size` >= 0, at most `ERF_IS_ONE`: a polynomial below 1, and 1 - erfc(size) from there on."""
+    """Emit the erf of `size`, a float64 from 0 to `ERF_IS_ONE`: a polynomial below 1, and 1 - erfc(size) from there on."""
     near_zero = fma(polynomial(size * size, ERF_TAIL), size, size)
     return select(size < 1.0, near_zero, 1.0 - far_erfc(size))
 
 
 def far_erfc(size: Value) -> Value:
-    """Emit the complementary error function for 1 <= size <= 6 in float64, as precise as 1 - erfc(size) needs it."""
+    """Emit erfc(size), the complementary error function, for a float64 from 1 to 6, as precise as 1 - erfc(size) needs it."""
     square, square_low = exact_product(size, size)
     t = (size - ERFC_CENTRE) / (size + ERFC_CENTRE)
     return exp_of_minus(square, square_low) * polynomial(t, SCALED_ERFC)

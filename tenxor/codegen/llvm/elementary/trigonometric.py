@@ -1,4 +1,4 @@
-"""Emit sin, cos and tan."""
+"""Emit sin, cos and tan. The functions append instructions while a kernel is compiled; x is a float32 or float64, or a vector of these."""
 
 from ..builder import Value, fma, select
 from .formula_helpers import polynomial
@@ -24,7 +24,7 @@ COS_TAIL = {
 
 
 def near_sin(angle: Quadrant) -> Value:
-    """Emit the sine of the remainder of an angle after its quarter turns, which lies between about -pi/4 and pi/4."""
+    """Emit the sine of `angle` without its quarter turns: of the remainder, which lies between about -pi/4 and pi/4."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, SIN_TAIL[r.format.bits])
@@ -32,7 +32,7 @@ def near_sin(angle: Quadrant) -> Value:
 
 
 def near_cos(angle: Quadrant) -> Value:
-    """Emit the cosine of the remainder of an angle after its quarter turns, which lies between about -pi/4 and pi/4."""
+    """Emit the cosine of `angle` without its quarter turns: of the remainder, which lies between about -pi/4 and pi/4."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, COS_TAIL[r.format.bits])
@@ -42,7 +42,7 @@ def near_cos(angle: Quadrant) -> Value:
 
 
 def negate_if_bit(x: Value, bits: Value, position: int) -> Value:
-    """Emit -x where the bit of `bits` at `position` is set, else x."""
+    """Emit -x where the bit number `position` of `bits`, integers as wide as the float x, is set, else x. Bit 0 is the lowest."""
     sign = (bits << (x.format.bits - 1 - position)) & -(1 << (x.format.bits - 1))
     return (x.as_bits() ^ sign).as_float()
 
