@@ -354,8 +354,6 @@ class Target(NamedTuple):
         """Return the machine with the constants that follow from the cache sizes `tuned`, for a distant last cache (1) or a near one (0).
 
         `caches` stays.
-
-        `caches` stays.
         """
         prefetches_panels = has_distant_last_level if self.has_feature("avx512f") else 0
         groups = Loops.of(tuned), Streams.of(tuned), Blocks.of(tuned, prefetches_panels)
