@@ -11,8 +11,9 @@ EVERY   ?= 16
 
 VENV := .venv
 PY   := $(VENV)/bin/python
-# Python compiles the few modules that are imported; pip would compile all, one after the other.
-PIP  := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
+# Python compiles the few modules that are imported; pip would compile all, one after the other. The build uses the environment's own
+# setuptools: an environment for the build alone would install it once more.
+PIP  := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile --no-build-isolation
 
 # Stamps: what is installed, as of their time.
 RUN   := $(VENV)/installed
@@ -112,6 +113,7 @@ clean:
 
 $(VENV)/made:
 	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) 'setuptools>=77'
 	touch $@
 
 $(RUN): pyproject.toml | $(VENV)/made

@@ -41,14 +41,14 @@ def test_matrices_larger_than_a_near_cache_are_not_prefetched(monkeypatch: pytes
         assert (product(a @ b).prefetch_axis >= 0) == prefetches
 
 
-@pytest.mark.parametrize("dtype", [float16, float32, float64, int32, complex64], ids=str)
-@pytest.mark.parametrize("nbytes", VECTORS)
+@pytest.mark.parametrize("dtype", [float16, float32, int32, complex64], ids=str)
+@pytest.mark.parametrize("nbytes", [VECTORS[0], VECTORS[-1]])
 def test_product_with_prefetched_panels_agrees_on_both_back_ends(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sizes are one step less and more than some iterations of four steps, and one row less and more than some tiles."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **{**SMALL, "prefetches_panels": 1})
-    for steps in (4, 5, 7, 8, 9, 17):
-        for rows, columns in ((11, 64), (12, 65), (13, 63), (25, 22)):
+    for steps in (4, 5, 7, 9):
+        for rows, columns in ((11, 64), (25, 22)):
             a, b = integers(rows, steps, dtype=dtype), integers(steps, columns, dtype=dtype, seed=1)
             for result in (a @ b, (a @ b) * 2 + 1, a[::-1, ::-1] @ b[::-1, :]):
                 assert product(result).prefetches_panels
