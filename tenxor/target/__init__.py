@@ -21,7 +21,7 @@ from .._utils.records import NamedTuple
 
 CODEGEN_FEATURES = frozenset(("avx2", "avx512f", "f16c", "neon"))  # processor features that choose between ways to emit code
 MANY_REGISTER_COUNT = 32  # vector registers from which the tiles of contractions are twice as high
-# Bytes of a second cache from which the last cache is distant. Xeons with 2 MiB need 70 ns to the last cache, Zen 4 with 1 MiB 10 to 15 ns
+# Bytes of a second cache from which the last cache is distant. A Xeon with 2 MiB takes 31 to 37 ns for a dependent read from the last cache
 MIN_DISTANT_L2_BYTES = 1 << 21
 
 NATIVE_CPU = "native"  # stands for the CPU of the present machine; LLVM is asked for its name at compile time
@@ -151,9 +151,9 @@ class Fusing(NamedTuple):
 class Loops(NamedTuple):
     """Sizes of loops through memory."""
 
-    loads_per_address: int = 4  # elements loaded one by one relative to one address, before the address is advanced
+    loads_per_address: int = 4  # scalar loads from a base address before the address is advanced
     block_columns: int = 4096  # columns in a block: their states, of 4 bytes, fill half of the first cache
-    max_short_row_columns: int = 256  # columns of a matrix read as one block: whole rows are read one after the other
+    max_short_row_columns: int = 256  # columns of a matrix up to which whole rows are read, in memory order
     reread_block_columns: int = 256  # columns in a block read more than once, which should stay in a cache
     jammed_rows: int = 4  # rows reduced at a time (unroll and jam): their states, and those of their chunks, fit 32 registers
     # Bytes of a row from which several rows are read at a time: memory delivers several streams faster than one
@@ -162,7 +162,7 @@ class Loops(NamedTuple):
     min_wide_row_bytes: int = 1 << 18
     # Bytes of a row from which it and the vector combined with every row evict each other from the first cache
     min_long_row_bytes: int = 1 << 14
-    max_row_buffer_elements: int = 1 << 14  # elements of a row buffer: it is on the stack, which is small in some threads
+    max_row_buffer_elements: int = 1 << 14  # elements of a row buffer; the buffer is on the stack, which is small in some threads
     max_row_buffer_bytes: int = 1 << 19  # bytes of all row buffers of a kernel
     # Elements along a side of a tile through which transposed memory is read, while its lines stay in a cache
     transpose_tile_side: int = 64
@@ -170,7 +170,7 @@ class Loops(NamedTuple):
     # Elements along a side of a block transposed in registers: 16 are 20 % faster, but take LLVM over twice as long
     register_transpose_side: int = 8
     min_masked_itemsize: int = 4  # bytes of the smallest elements that are stored under a mask: processors have masks for these
-    min_adjacent_scatter: int = 4  # adjacent elements written by a scatter from which it is vectorized
+    min_adjacent_scatter: int = 4  # adjacent elements from which a scatter is vectorized
 
     @staticmethod
     def of(caches: Caches) -> Loops:
@@ -215,7 +215,7 @@ class SinglePass(NamedTuple):
 class Streams(NamedTuple):
     """Limits for non-temporal stores, which bypass the caches, so that large results do not evict other data; and for prefetching rows."""
 
-    min_result_bytes: int = 1 << 23  # bytes of a result from which its stores may be non-temporal
+    min_result_bytes: int = 1 << 23  # bytes of a result from which stores may be non-temporal
     min_touched_bytes: int = 1 << 25  # bytes touched by a kernel from which no cache holds them
     min_vector_bytes: int = 32  # bytes of the shortest vector with a non-temporal store: half a cache line
     # Bytes of a reduced row, at least and at most, for which the next row is prefetched
@@ -262,11 +262,12 @@ class Blocks(NamedTuple):
     l2_working_bytes: int = 1 << 19  # bytes of data in frequent use for a while, which stay in the second cache
     panels_per_pack: int = 4  # panels packed at a time, so that memory is read in longer runs
     min_loops_per_thread: int = 4  # iterations of the outer loops per thread below which threads share the rows or the columns instead
-    prefetches_panels: int = 0  # 1 to prefetch packed columns: those in a distant last cache arrive too late otherwise
+    # 1 to prefetch packed columns, else 0: without a prefetch, tiles wait for columns in a distant last cache
+    prefetches_panels: int = 0
 
     @staticmethod
-    def of(caches: Caches, prefetches_panels: int = 0) -> Blocks:
-        """Return the sizes for `caches`; `prefetches_panels` is the field of this name."""
+    def of(caches: Caches) -> Blocks:
+        """Return the sizes for `caches`."""
         first, second, last = caches.l1_bytes, caches.l2_bytes, caches.last_level_bytes
         return Blocks(
             max_direct_bytes=second // 2,
@@ -280,7 +281,6 @@ class Blocks(NamedTuple):
             fixed_row_bytes=last // 2,
             row_order_result_bytes=(2 * second, last),
             l2_working_bytes=second,
-            prefetches_panels=prefetches_panels,
         )
 
 
@@ -288,7 +288,7 @@ class ThreadLimits(NamedTuple):
     """Limits of launches and threads. Work is counted in additions of one element."""
 
     max_gil_held_work: int = 1 << 16  # work below which a kernel keeps the GIL: releasing it takes as long
-    min_shared_work: int = 1 << 20  # work from which threads share a kernel: their meeting takes some microseconds
+    min_shared_work: int = 1 << 20  # work from which threads share a kernel: a barrier takes some microseconds
     # Work from which threads that are polling share a kernel: without Python their meeting takes two microseconds
     min_polled_work: int = 1 << 19
     max_unshared_contraction: int = 3 << 20  # work up to which a contraction is done before Python could wake the worker threads
@@ -356,8 +356,8 @@ class Target(NamedTuple):
         `caches` stays.
         """
         prefetches_panels = has_distant_last_level if self.has_feature("avx512f") else 0
-        groups = Loops.of(tuned), Streams.of(tuned), Blocks.of(tuned, prefetches_panels)
-        return self._replace(loops=groups[0], streams=groups[1], blocks=groups[2], single_pass=SinglePass.of(tuned))
+        blocks = Blocks.of(tuned)._replace(prefetches_panels=prefetches_panels)
+        return self._replace(loops=Loops.of(tuned), streams=Streams.of(tuned), blocks=blocks, single_pass=SinglePass.of(tuned))
 
     def with_threads(self, threads: int) -> Target:
         """Return the machine with `threads` threads; the machine itself if it has as many."""

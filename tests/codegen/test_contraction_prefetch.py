@@ -44,7 +44,7 @@ def test_matrices_larger_than_a_near_cache_are_not_prefetched(monkeypatch: pytes
 @pytest.mark.parametrize("dtype", [float16, float32, int32, complex64], ids=str)
 @pytest.mark.parametrize("nbytes", [VECTORS[0], VECTORS[-1]])
 def test_product_with_prefetched_panels_agrees_on_both_back_ends(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sizes are one step less and more than some iterations of four steps, and one row less and more than some tiles."""
+    """The sums are as long as one or two iterations of four steps, or a step longer or shorter; the last tiles lack rows and columns."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **{**SMALL, "prefetches_panels": 1})
     for steps in (4, 5, 7, 9):
@@ -68,7 +68,7 @@ def test_product_with_prefetched_panels_has_the_same_bits(monkeypatch: pytest.Mo
 
 
 def test_panels_are_prefetched_from_a_distant_last_cache() -> None:
-    """A second cache of 2 MiB, as Xeons have since 2023, stands before a last cache that takes some 70 ns; 1 MiB does not."""
+    """The last cache counts as distant behind a second cache of 2 MiB or more."""
     wide = Target(64, frozenset({"avx512f"}), 32)
     for l2_bytes, expected in ((1 << 19, 0), (1 << 20, 0), (1 << 21, 1), (1 << 22, 1)):
         target = wide.with_caches(Caches(l2_bytes=l2_bytes))

@@ -225,9 +225,9 @@ class Value:
         return self.builder.define(self.type, f"getelementptr {element.text}, {self.type.text} {self.text}, {offset}")
 
     def copy_opaque(self) -> Value:
-        """Emit a copy of this pointer that LLVM does not know to be one: an empty piece of assembler makes it.
+        """Emit a copy of this pointer through empty inline assembly, so that LLVM treats the copy as an unrelated pointer.
 
-        LLVM then neither merges loads from both pointers nor computes addresses behind the copy anew from an index.
+        Then LLVM neither merges loads from both pointers, nor recomputes addresses relative to the copy from a loop index.
         """
         return self.builder.define(self.type, f'call {self.type.text} asm "", "=r,0"({self.type.text} {self.text})')
 

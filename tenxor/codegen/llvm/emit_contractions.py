@@ -43,7 +43,7 @@ from .scopes import AxisRange, Lanes, ValueVectors
 from .types import I8, I64, POINTER
 from .vector_access import mask_lanes_before
 
-# Steps in an iteration of a tile with `prefetches_panels`: 2 do as well for long sums, 4 divide a cache line of 64 bytes as evenly
+# Steps in an iteration of a tile with `prefetches_panels`: each iteration prefetches one cache line of packed columns
 UNROLLED_STEPS = 4
 
 
@@ -439,9 +439,9 @@ class _Tile:
                     values = dict(of_column)
                     for f in rows:
                         # Every other row has a load for each multiply-add, which LLVM makes a part of it: an instruction less
-                        load_numbers = range(self.nr) if step_count > 1 and row % 2 == 0 else [0] * self.nr
-                        elements = {n: load_element(step, f.index, row, n).splat(self.width) for n in dict.fromkeys(load_numbers)}
-                        values[f] = [elements[n] for n in load_numbers]
+                        load_count = self.nr if step_count > 1 and row % 2 == 0 else 1
+                        elements = [load_element(step, f.index, row, n).splat(self.width) for n in range(load_count)]
+                        values[f] = elements * (self.nr // load_count)
                     for state in states:
                         values[state] = old[state.component][row_slice]
                     for part_number, value in enumerate(s.values):

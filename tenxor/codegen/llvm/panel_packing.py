@@ -24,10 +24,10 @@ from .scopes import Lanes, ValueVectors
 from .types import I1, I8, I64, int_type, vector
 from .vector_access import mask_first_lanes, mask_lanes_before, transpose
 
-# Emits an element: at a step, so many steps behind the first of an iteration, of a value by number, in a row of the tile. The last argument
-# numbers the loads of one element, which are separate with `has_step_pointers`.
+# Emits the load of an element. The arguments are the number of the step within the iteration, the number of the value, the row of the tile,
+# and the number of the load: with `has_step_pointers`, loads of an element with different numbers stay separate.
 LoadRowElement = Callable[[int, int, int, int], Value]
-# Emits the vectors of elements: at a step, so many steps behind the first of an iteration, of a value by number
+# Emits the loads of the vectors of columns. The arguments are the number of the step within the iteration and the number of the value.
 LoadColumnVectors = Callable[[int, int], ValueVectors]
 ReadRows = Callable[[Value], LoadRowElement]  # takes the number of the first step of an iteration
 ReadColumns = Callable[[Value], LoadColumnVectors]  # takes the number of the first step of an iteration
