@@ -14,12 +14,14 @@ import tenxor as tx
 from tenxor.aot import build
 from tenxor.codegen.threads.thread_count import num_threads
 from tenxor.errors import BadValueInKernel
-from tenxor.graph.node import STORE, Node
+from tenxor.graph.node import STORE, Node, intern_scatter
+from tenxor.ops.reductions import REDUCTIONS
 from tenxor.runtime import generic_plans, plan_disk_cache, shipped_op_plans
 from tenxor.runtime.graph_signature import GraphSignature, capture_in_python
 from tenxor.runtime.operand_axes import merge_axes
 from tenxor.runtime.planner import make_plan
 from tenxor.runtime.realize import get_plan, realize
+from tenxor.runtime.unfused_plans import list_pieces, make_unfused_plan
 
 pytestmark = pytest.mark.usefixtures("plain")
 DTYPES = (tx.float32, tx.float64, tx.int64, tx.uint8, tx.int16, tx.bool)
@@ -299,3 +301,130 @@ def test_shipped_kernel_reports_an_index_out_of_range_in_any_row(there: dict[str
         assert found is not None
         with pytest.raises(BadValueInKernel):
             found[0].run(pattern_of(gather))
+
+
+SCATTERS: dict[str, Callable[[Any, Any, Any], object]] = {
+    "elements": lambda x, index, values: x[0, 0].__setitem__(index % 10, values[0, 0]),
+    "elements with a step": lambda x, index, values: x[::-2, 4, 1].__setitem__(index[:3] % 5, values[1, :3, 2]),
+    "one value": lambda x, index, values: x[3, :, 2].__setitem__(index, values[0, 0, 0]),
+    "rows": lambda x, index, values: x[0].__setitem__(index % 14, values[:, 0]),
+    "matrices": lambda x, index, values: x.__setitem__(index % 9, values),
+    "columns of one row": lambda x, index, values: x[1].__setitem__((slice(None), index), values[0, 0]),
+    "every other column": lambda x, index, values: x.__setitem__((slice(None, 3), slice(None, None, 2), index), values[:3, :7]),
+    "at two indices": lambda x, index, values: x.__setitem__((slice(None), index, index[::-1]), values[0, 0]),
+    "at two indices of a transposed tensor": lambda x, index, values: x.T.__setitem__((index, index), values[0, :9].T),
+}
+
+
+@pytest.mark.parametrize("dtype", (tx.float32, tx.int64, tx.bool), ids=str)
+@pytest.mark.parametrize("name", SCATTERS)
+def test_shipped_kernels_scatter_to_elements_of_any_strides(name: str, dtype: tx.DType, there: dict[str, bytes]) -> None:
+    ship(build._scatters(), there, lambda x: x.dtype is dtype)
+    kind = str(dtype).removeprefix("tenxor.")
+    expected, values = RNG.integers(0, 2, (9, 14, 10)).astype(kind), RNG.integers(0, 2, (10, 14, 10)).astype(kind)
+    index = RNG.integers(-9, 9, 10)
+    x = pending_copy(expected)
+    SCATTERS[name](x, tx.asarray(index), tx.asarray(values))
+    SCATTERS[name](expected, index, values)
+    np.testing.assert_array_equal(run_shipped(x).numpy(), expected)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", (tx.float32, tx.float64, tx.int64), ids=str)
+def test_shipped_scatter_adds_values_of_an_index_in_order(dtype: tx.DType, there: dict[str, bytes]) -> None:
+    ship(build._scatters(), there, lambda x: x.dtype is dtype)
+    kind = str(dtype).removeprefix("tenxor.")
+    for axis, shape in ((0, (5000, 3)), (1, (4, 700))):
+        values, index = (RNG.normal(size=shape) * 1000).astype(kind), RNG.integers(0, 3, shape[axis])
+        expected = np.zeros((3, 3) if axis == 0 else (4, 3), kind)
+        x = pending_copy(expected)
+        x.index_add_(axis, tx.asarray(index), tx.asarray(values))
+        np.add.at(expected, index if axis == 0 else (slice(None), index), values)
+        np.testing.assert_array_equal(run_shipped(x).numpy(), expected)
+
+
+def test_shipped_scatter_that_can_fail_overwrites_no_memory_in_use(there: dict[str, bytes]) -> None:
+    for is_checked in (True, False):
+        scatter = intern_scatter("index_add_", REDUCTIONS["sum_in_width"], (0,), is_checked)
+        ship(iter([build._scatter(tx.float64, scatter, build.SCATTER_STEPS[0])]), there)
+        found = shipped_op_plans.find_temporary_plan(pattern_of(build._scatter(tx.float64, scatter, build.SCATTER_STEPS[0])))
+        assert found is not None and bool(found[0].steps[0].donor_candidates) == is_checked
+    assert len(there) == 1, "both have the same kernel"
+
+
+def ship(tensors: Iterator[tx.Tensor], there: dict[str, bytes], is_wanted: Callable[[tx.Tensor], bool] = lambda x: True) -> None:
+    """Ship the single operations among the pending `tensors`; each must give a kernel with the plan of the planner."""
+    for x in tensors:
+        signature = pattern_of(x)
+        if is_wanted(x) and shipped_op_plans.list_op_keys(signature):
+            key, content, plan = shipped_op_plans.serialize_op_kernel(signature, make_plan(signature)) or pytest.fail("no kernel to ship")
+            assert plan_disk_cache.serialize_plan(plan) == plan_disk_cache.serialize_plan(make_plan(signature))
+            there.setdefault(key, content)
+    shipped_op_plans._matches.clear()
+
+
+def pending_copy(values: Any) -> tx.Tensor:
+    """Return a new tensor with the elements of the array `values`, not computed yet, so that a write stays pending as well."""
+    x = tx.asarray(values.copy())
+    return tx.where(x == x, x, x)
+
+
+def run_shipped(x: tx.Tensor) -> tx.Tensor:
+    """Compute the single pending operation of `x` by a shipped kernel, after its sources, and return `x`."""
+    realize(*[source for source in x.storage.node.sources if isinstance(source, Node)])
+    signature = pattern_of(x)
+    found = shipped_op_plans.find_temporary_plan(signature)
+    assert found is not None
+    found[0].run(signature)
+    return x
+
+
+def test_store_with_a_step_runs_the_kernel_of_a_copy_on_each_element(there: dict[str, bytes]) -> None:
+    ship_vectors(lambda a, b, m: tx.positive(a), tx.float64, there)
+    ship(iter([tx.full((1009,), 2.0, dtype=tx.float64)]), there)
+    for write in (
+        lambda x, v: x.__setitem__((slice(None), 3), v[:, 0]),
+        lambda x, v: x.__setitem__((slice(None, None, -2), slice(1, 7, 2)), v[:5, :3]),
+        lambda x, v: x.T.__setitem__(slice(2, 4), v.T[1:3]),
+    ):
+        values = RNG.normal(size=(9, 7))
+        expected = np.zeros((9, 7))
+        x = pending_copy(expected)
+        write(expected, values)  # type: ignore[no-untyped-call]
+        write(x, tx.asarray(values))  # type: ignore[no-untyped-call]
+        np.testing.assert_array_equal(run_shipped(x).numpy(), expected)
+
+
+def test_columns_times_rows_are_a_product_of_swapped_operands(there: dict[str, bytes]) -> None:
+    ship((x for x in build._op_reductions() if x.ndim == 2 and x.dtype is tx.float64), there)
+    for rows, steps, columns in ((100, 40, 30), (20, 70, 100), (33, 17, 65)):
+        a, g = tx.asarray(RNG.normal(size=(steps, rows))), tx.asarray(RNG.normal(size=(steps, columns)))
+        result = (g[:, None, :] * a[:, :, None]).sum(axis=0)
+        signature = pattern_of(result)
+        found = shipped_op_plans.find_temporary_plan(signature)
+        expected = (g[:, None, :] * a[:, :, None]).sum(axis=0)
+        make_plan(pattern_of(expected)).run(pattern_of(expected))
+        assert found is not None
+        found[0].run(signature)
+        assert result.numpy().tobytes() == expected.numpy().tobytes()
+
+
+@pytest.mark.parametrize("name", ["derivative", "random numbers", "other dtype"])
+def test_unfused_plan_of_shipped_kernels_equals_the_fused_plan(name: str, there: dict[str, bytes]) -> None:
+    def make(size: int) -> tx.Tensor:
+        x = tx.asarray(np.linspace(0, 1, size))
+        if name == "random numbers":
+            return tx.random.Generator(3).random((size,)) * 2
+        return (tx.vjp(tx.tanh, x)[1](x + 1)[0] if name == "derivative" else (x * 2).view(tx.int64)) + 1
+
+    for piece in list_pieces(pattern_of(make(1009))):
+        signature = piece.capture()
+        entry = shipped_op_plans.serialize_op_kernel(signature, make_plan(signature))
+        there |= {} if entry is None else {entry[0]: entry[1]}
+    shipped_op_plans._matches.clear()
+    result, signature = make(50), pattern_of(make(50))
+    plan = make_unfused_plan(signature, shipped_op_plans.find_temporary_plan, lambda signature: pytest.fail("a kernel is missing"))
+    assert plan is not None and plan.deferral is not None
+    signature = pattern_of(result)
+    plan.run(signature)
+    assert result.tolist() == make(50).tolist()

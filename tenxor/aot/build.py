@@ -23,9 +23,10 @@ from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
 from ..errors import TenxorError
 from ..fastpath import disabled, get_object_table
 from ..fastpath.machine_code import compile_code
-from ..graph.node import POSITION, Node, intern_gather
+from ..graph.node import POSITION, Node, Scatter, intern_gather, intern_scatter
 from ..layout import Layout
 from ..ops import OPS
+from ..ops.reductions import REDUCTIONS as REDUCTIONS_BY_NAME
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
 from ..runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
@@ -95,7 +96,7 @@ def build_bundles(
                 for numbers in range(operands + 1):
                     maker.load_row_loop(1 + operands - numbers, numbers)
             maker.load_row_loop(3, 0, has_scratch=True)  # products of stacks of matrices
-            maker.load_row_loop(5, 0)  # gathers along two axes
+            maker.load_row_loop(5, 0)  # gathers and scatters along two axes
             if objects is not None:
                 compile_code(objects, maker)
         path = folder / maker.file_name
@@ -193,6 +194,9 @@ def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
         ("operations", _operations),
         ("reductions", _op_reductions),
         ("gathers", _gathers),
+        ("scatters", _scatters),
+        ("derivatives", _derivatives),
+        ("random numbers", _random_numbers),
         ("bool", _booleans),
     ]
     for dtype in DTYPES:
@@ -315,6 +319,13 @@ CAST = OPS["cast"]
 MAX_ARITY = 3
 # Kinds of the data and of the indices of gathers: rows of a matrix, elements of a vector and of a matrix, and any elements
 GATHER_KINDS = (("v", "es"), ("e", "vv"), ("s", "ss"), ("e", "vs", "vv"), ("s", "ss", "ss"))
+# Steps in scatters: from value to value in the target and in the values; then, for each indexed axis, in the indices and along the axis.
+# First elements of a vector, then with any steps; rows, and rows of one value; any steps for distinct targets; and two indexed axes
+SCATTER_STEPS = (
+    *(((0, 1), (1, 1)), ((0, 41), (43, 37)), ((1, 1), (0, 14_009)), ((1, 0), (0, 14_009)), ((14_009, 41), (43, 37))),
+    *(((0, 41), (43, 37), (47, 859)), ((14_009, 41), (43, 37), (47, 859))),
+)
+SCATTER_SHAPE = (1009, 23, 13)  # values, and the extents of the indexed axes
 STEPS = (37, 41, 43)  # steps of the operands, in elements: unusual primes
 VECTOR_LENGTH = 1009
 OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
@@ -398,6 +409,53 @@ def _gathers() -> Iterator[tx.Tensor]:
             indices = [_strided_operand(tx.int64, (VECTOR_LENGTH,), (step,)) for step in index_steps]
             sources, layouts = zip(*[(x.storage.node, x.layout) for x in (data, *indices)], strict=True)
             yield tx.Tensor._from_node(Node.of(intern_gather("take", axes), (VECTOR_LENGTH,), dtype, sources, layouts))
+
+
+def _scatters() -> Iterator[tx.Tensor]:
+    """Yield scatters along one axis and two axes: of elements and of rows, which replace elements or are added to them."""
+    added = REDUCTIONS_BY_NAME["sum_in_width"]
+    for dtype in OPERATION_DTYPES:
+        for reduction in (None, added) if dtype in DTYPES else (None,):
+            for steps in SCATTER_STEPS:
+                yield _scatter(dtype, intern_scatter("assignment", reduction, tuple(range(len(steps) - 1)), True), steps)
+
+
+def _scatter(dtype: tx.DType, op: Scatter, steps: Sequence[tuple[int, int]]) -> tx.Tensor:
+    """Return the pending scatter `op` of a vector of values. `steps` is an item of `SCATTER_STEPS`."""
+    (target_step, value_step), *index_steps = steps
+    target = Layout(SCATTER_SHAPE[: len(steps)], (target_step, *[step for _, step in index_steps]))
+    size = 1 + sum([(n - 1) * step for n, step in zip(target.shape, target.strides, strict=True)])
+    operands = [
+        _strided_operand(dtype, SCATTER_SHAPE[:1], (value_step,)),
+        *[_strided_operand(tx.int64, SCATTER_SHAPE[:1], (step,)) for step, _ in index_steps],
+    ]
+    sources = _in_memory((size,), dtype).storage.node, *[x.storage.node for x in operands]
+    layouts = Layout.contiguous((size,)), *[x.layout for x in operands]
+    return tx.Tensor._from_node(Node.of(op, (size,), dtype, sources, layouts, target))
+
+
+def _derivatives() -> Iterator[tx.Tensor]:
+    """Yield derivatives of the operations of the op table, times a vector, a vector with a step, and a single element."""
+    for op in [op for op in OPS.values() if op.arity <= 2]:
+        if not hasattr(tx, op.name):
+            continue
+        function = getattr(tx, op.name)
+        for dtype in DTYPES[:2]:
+            for kind in (VECTOR, STRIDED, ELEMENT):
+                operands = [_operand(dtype, VECTOR if kind == ELEMENT else kind, step) for step in STEPS[: op.arity]]
+                with suppress(TenxorError, TypeError):
+                    _, pull_back = tx.vjp(function, *operands)
+                    cotangents = pull_back(_operand(dtype, kind, STEPS[2]))
+                    yield from cotangents if isinstance(cotangents, tuple) else (cotangents,)
+
+
+def _random_numbers() -> Iterator[tx.Tensor]:
+    """Yield vectors of random numbers, uniform, normal and integer."""
+    generator = tx.random.Generator(0)
+    for dtype in DTYPES[:2]:
+        yield from (generator.random((VECTOR_LENGTH,), dtype), generator.normal(shape=(VECTOR_LENGTH,), dtype=dtype))
+        yield from (generator.uniform(2.0, 3.0, (VECTOR_LENGTH,), dtype=dtype), generator.normal(2.0, 3.0, (VECTOR_LENGTH,), dtype=dtype))
+    yield generator.integers(0, 100, (VECTOR_LENGTH,))
 
 
 def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:

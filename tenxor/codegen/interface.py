@@ -274,12 +274,12 @@ class Backend(ABC):
         The kernel is compiled only if its code is neither in memory nor stored.
         """
 
-    def run_on_rows(self, compiled: Compiled, *, has_scratch: bool) -> tuple[Compiled, int]:
+    def run_on_rows(self, compiled: Compiled, *, has_scratch: bool, is_ordered: bool) -> tuple[Compiled, int]:
         """Return a new kernel that runs `compiled` on each row or matrix of its operands, and the address of the code of `compiled`.
 
-        `compiled` is a kernel for vectors or matrices; with `has_scratch`, it has scratch memory. The caller puts the address first in
-        `KernelArguments.sizes` of the new kernel. The further sizes are described in `codegen/llvm/strided_rows.py`. Raise
-        NotImplementedError in a back end without machine code.
+        `compiled` is a kernel for vectors or matrices; with `has_scratch`, it has scratch memory. With `is_ordered`, rows may write the
+        same elements: a single thread runs them in order. The caller puts the address first in `KernelArguments.sizes` of the new kernel.
+        The further sizes are described in `codegen/llvm/strided_rows.py`. Raise NotImplementedError in a back end without machine code.
         """
         raise NotImplementedError
 

@@ -323,10 +323,8 @@ def build_write_record(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     `store` is the store node, and `value` the operand that holds the value to write. The record has one source, `value`, and two offsets,
     in elements: the beginning of the value, and of the destination.
     """
-    signature = capture_by_traversal([store])
-    cast_offset_count = len(signature.offsets) - 1 - len(store.offsets)  # offsets of the cast of a scalar value
     with compute_lock:
-        return build_record(signature, {id(value): 0}, [*[-1] * (cast_offset_count + 1), 0, 1], get_node_work_limit(None))
+        return build_record(capture_by_traversal([store]), {id(value): 0}, [-1, 0, 1], get_node_work_limit(None))
 
 
 def build_record(

@@ -209,15 +209,10 @@ class WriteDescription(NamedTuple):
         """
         dtype, shape, (number, layout, source_shape, source_dtype) = self.dtype, self.layout.shape, self.source
         storage_node = make_data_node(allocate(0), self.storage_shape, dtype)
-        source: Node | Scalar = make_data_node(allocate(0), source_shape, source_dtype)
-        operand, through = source, Layout(shape, (0,) * len(shape))
-        if number is None:
-            through = broadcast_layout(layout, shape, "assignment")
-        else:
-            source = Scalar(number, dtype)
-            operand = Node.of(OPS["cast"], (), dtype, (source,), (None,))
+        source: Node | Scalar = Scalar(number, dtype) if number is not None else make_data_node(allocate(0), source_shape, source_dtype)
+        through = broadcast_layout(layout, shape, "assignment") if number is None else None
         storage_layout = Layout.contiguous((storage_node.size,))
-        return Node.of(STORE, (storage_node.size,), dtype, (storage_node, operand), (storage_layout, through), self.layout), source
+        return Node.of(STORE, (storage_node.size,), dtype, (storage_node, source), (storage_layout, through), self.layout), source
 
     def build_template(self, spec: Spec) -> WriteTemplate:
         """Return the template of the write, with its launch record. `spec` is the spec of the view written to.

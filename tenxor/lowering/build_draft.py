@@ -84,9 +84,9 @@ class _DraftBuilder:
         """Fill the draft `d`, and return it. The nodes in `extra_outputs` are computed in the loops of the root, and stored too."""
         root, d = self.d.root, self.d
         if is_store(root.op):
-            assert root.target is not None and root.layouts[1] is not None
+            assert root.target is not None
             d.space = d.add_axes(root.target.shape)
-            d.value = convert(run_task(self.read_source(root.sources[1], root.layouts[1], d.space)), root.dtype)
+            d.value = convert(run_task(self.read_source(root.sources[1], root.layouts[1] or root.target, d.space)), root.dtype)
             d.output = DraftAccess(None, root.target, d.space)
         elif isinstance(root.op, Scatter):
             d.output = self.build_scatter(root)

@@ -22,7 +22,7 @@ from ..layout import Layout
 from ..ops import Op
 from ..ops.reductions import Reduction
 from ..target import Fusing, Target
-from .graph_facts import MEMORY_SOURCE_KINDS, GraphFacts, list_source_nodes
+from .graph_facts import MEMORY_SOURCE_KINDS, GraphFacts
 from .index_maps import (
     count_hoisted_runs,
     count_needed_loops,
@@ -274,10 +274,12 @@ def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
     source is read at all its elements, or through the layout of the node, and `index_map` does not matter.
     """
     if is_write(node.op):
-        old, *operands = list_source_nodes(node)
         # The old content is no operand of the loop: `realize` writes into its memory or into a copy.
         # A second reader makes the old content a separate kernel.
-        return [(old, make_identity_map(old)), *((operand, x) for operand, x in zip(operands, node.layouts[1:], strict=True) if x)]
+        old, *operands = [
+            (source, layout) for source, layout in zip(node.sources, node.layouts, strict=True) if type(source) is Node and layout
+        ]
+        return [(old[0], make_identity_map(old[0])), *operands]
     if isinstance(node.op, Scan):
         source, layout = node.sources[0], node.layouts[0]
         assert type(source) is Node and layout is not None

@@ -1,7 +1,8 @@
 """The axes of a single operation, merged where possible, for the choice of a kernel in the package. An elementwise operation, a gather or a
-store has axes of results. A reduction, a sum of products and a running reduction (`Scan`) have one more axis, along which elements are
-reduced. Along each axis, the result and each operand have a stride, in elements. A step is the stride along an axis inside a kernel; a
-kernel is made for certain kinds of steps, such as 1. A recipe is an operation with shape, dtypes and layouts.
+store has axes of results, a scatter has axes of the values to write. A reduction, a sum of products and a running reduction (`Scan`) have
+one more axis, along which elements are reduced. Along each axis, the result and each operand have a stride, in elements. A step is the
+stride along an axis inside a kernel; a kernel is made for certain kinds of steps, such as 1. A recipe is an operation with shape, dtypes
+and layouts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .._utils.records import NamedTuple
 from ..dtypes import float64
-from ..graph.node import POSITION, Gather, Operation, Recipe, Scan, is_store
+from ..graph.node import POSITION, Gather, Operation, Recipe, Scan, Scatter, is_store, is_write
 from ..graph.reduction_limits import (
     MAX_FLOAT_ROW_ELEMENTS,
     MAX_SHORT_ITERATIONS,
@@ -29,7 +30,7 @@ from ..graph.reduction_limits import (
     STEPS_PER_CHUNK,
 )
 from ..layout import Layout
-from ..ops import OPS
+from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class OperandAxes(NamedTuple):
     axis. For a reduction, `reduced` has the number of elements that are reduced, and then the strides along them, of the result and of each
     operand. The result's is 0 unless the reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are
     not joined, `rows` has the number of rows and the strides from row to row. `is_sequential` is that of the order of a reduction
-    (`ReductionOrder`). For a gather, `indexed` has the extent and the stride of each indexed axis.
+    (`ReductionOrder`). For a gather and a scatter, `indexed` has the extent and the stride of each indexed axis. With `is_swapped`, the
+    entries of the second operand of a product come before those of the first.
     """
 
     extents: list[int]
@@ -59,6 +61,7 @@ class OperandAxes(NamedTuple):
     rows: tuple[int, ...] = ()
     is_sequential: bool = False
     indexed: tuple[tuple[int, int], ...] = ()
+    is_swapped: bool = False
 
     @property
     def reduced_count(self) -> int:
@@ -95,9 +98,16 @@ class OperandAxes(NamedTuple):
 
         Each item has a text for each operand, for the key of a kernel in the package (`encode_op_key`). The text is `VECTOR`, `STRIDED`,
         `ELEMENT` or `NUMBER`, the kind of steps along the innermost axis. For a reduction, the kind along the axis of results is followed
-        by the kind along the reduced axis. The kind of the indices of a gather is followed by the kind along the indexed axis.
+        by the kind along the reduced axis. The kind of the indices of a gather or a scatter is followed by the kind along the indexed
+        axis. The kind of the values of a scatter follows the kind of the target.
         """
         steps = self.strides[0][1:]
+        if type(recipe.op) is Scatter:
+            target = _describe_step(self.strides[0][0])
+            index_kinds = [_describe_step(step) + _describe_step(inner) for step, (_, inner) in zip(steps[1:], self.indexed, strict=True)]
+            # whether steps along the target are 0 decides which loops may write the same element
+            any_steps = (ELEMENT if target == ELEMENT else STRIDED) + STRIDED, *[STRIDED * 2] * len(index_kinds)
+            return list(dict.fromkeys([(target + _describe_step(steps[0]), *index_kinds), any_steps]))
         if self.indexed:
             index_kinds = [_describe_step(step) + _describe_step(inner) for step, (_, inner) in zip(steps[1:], self.indexed, strict=True)]
             return list(dict.fromkeys([(_describe_step(steps[0]), *index_kinds), (STRIDED, *[STRIDED * 2] * len(index_kinds))]))
@@ -143,36 +153,51 @@ def _describe_step(step: int) -> str:
 
 
 def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callable[[], ReductionOrder] | None = None) -> OperandAxes | None:
-    """Return the axes of an operation from the op table, of positions, of a gather, of a store of values of the
-    same dtype, or of a reduction.
+    """Return the axes of an operation from the op table or derived from one there, of positions, of a gather, of a store or scatter of
+    values of the same dtype, or of a reduction.
 
     With `product`, `recipe` is a sum of this product. `find_order` returns the order of a reduction: without, only matrix products and
     running reductions have axes. Return None for other operations, and for complex values. A layout may have neither offset tables nor a
     chain of views.
     """
     reader, op = product or recipe, recipe.op
-    is_write, is_reduced = is_store(op), _is_table_reduction(op)
-    if not (is_write or is_reduced or type(op) is Gather or op is POSITION or (OPS.get(op.name) is op and recipe.target is None)):
+    overwrites, is_reduced = is_write(op), _is_table_reduction(op)
+    if not (overwrites or is_reduced or type(op) is Gather or op is POSITION or (_is_table_operation(op) and recipe.target is None)):
         return None
-    keys = (recipe.target, *recipe.layout_keys[is_write:], *(product.layout_keys if product else ()))
+    keys = (recipe.target, *recipe.layout_keys[overwrites:], *(product.layout_keys if product else ()))
     if any([dtype.is_complex for dtype in (recipe.dtype, *reader.dtypes)]) or any(
         [key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys]
     ):
         return None
-    operands = [None if key is None else key.layout for key in reader.layout_keys[is_write:]]
+    operands = [None if key is None else key.layout for key in reader.layout_keys[overwrites:]]
     if is_reduced:
         return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape), find_order)
-    target = recipe.target.layout if is_write and recipe.target is not None else None
-    if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
+    result = recipe.target.layout if recipe.target is not None else Layout.contiguous(recipe.shape)
+    if overwrites and not (recipe.dtypes[1] is recipe.dtype and _has_distinct_elements(result, may_repeat=type(op) is Scatter)):
         return None
-    shape = recipe.shape if target is None else target.shape
-    steps = [[0] * len(shape) if layout is None else layout.strides[: len(shape)] for layout in operands]
-    result_steps = Layout.contiguous(shape).strides if target is None else target.strides
-    extents, strides = _merge(shape, [result_steps, *steps])
-    if len(extents) > MAX_AXES or (extents and strides[0][0] != 1):
-        return None  # the shipped kernels write vectors with a step of 1
-    indexed = [(n, step) for layout in operands[:1] if layout for n, step in zip(layout.shape, layout.strides, strict=True)][len(shape) :]
-    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])], indexed=tuple(indexed))
+    ndim = result.ndim - (len(operands) - 1 if type(op) is Scatter else 0)
+    steps = [(0,) * ndim if layout is None else layout.strides[:ndim] for layout in (result, *operands)]
+    indexed_layout = result if type(op) is Scatter else operands[0] if type(op) is Gather else None
+    indexed = () if indexed_layout is None else zip(indexed_layout.shape[ndim:], indexed_layout.strides[ndim:], strict=True)
+    extents, strides = _merge(result.shape[:ndim], steps)
+    if not extents:
+        extents, strides = [1], [(1, *[0 if layout is None else 1 for layout in operands])]
+    elif is_store(op) and strides[0][0] != 1:  # the shipped kernels store vectors with a step of 1: rows of one element
+        extents, strides = [1, *extents], [(1, *[0 if layout is None else 1 for layout in operands]), *strides]
+    if len(extents) > MAX_AXES or (strides[0][0] != 1 and not overwrites):
+        return None
+    return OperandAxes(extents, strides, indexed=tuple(indexed))
+
+
+def _has_distinct_elements(target: Layout, *, may_repeat: bool) -> bool:
+    """Return whether a write through `target` writes each element once. With `may_repeat`, axes of stride 0 may repeat elements."""
+    distinct = Layout(tuple([n if step else 1 for n, step in zip(target.shape, target.strides, strict=True)]), target.strides)
+    return (distinct if may_repeat else target).is_injective()
+
+
+def _is_table_operation(op: Operation) -> bool:
+    """Return whether `op` is an elementwise operation of the op table, or identified by its formula, such as a derivative."""
+    return OPS.get(op.name) is op or (type(op) is Op and bool(op.formula_digest))
 
 
 def _is_table_reduction(op: Operation) -> bool:
@@ -213,8 +238,14 @@ def _merge_reduction(
         axes = axes._replace(reduced=joined[0])
         if type(reduction) is Scan:
             return axes
+        if product is not None and strides and strides[0][1] != 0 == strides[0][2]:
+            # columns of the first operand: a matrix product has them in the second
+            swapped = axes._replace(
+                strides=[_swap(s) for s in strides], reduced=(axes.reduced[0], *_swap(axes.reduced[1:])), is_swapped=True
+            )
+            axes = swapped if swapped.is_matrix_product else axes
         if product is not None and _is_product(*axes[:3]):
-            return axes if axes.is_matrix_product and strides[1][0] == extents[0] else None
+            return axes if axes.is_matrix_product and axes.strides[1][0] == extents[0] else None
     if find_order is None:
         return None
     order = find_order()
@@ -229,6 +260,12 @@ def _merge_reduction(
     rows = joined[0] if len(joined) > 1 else ()
     axes = axes._replace(reduced=joined[-1], rows=rows, is_sequential=order.is_sequential)
     return None if product is not None and _is_product(*axes[:3]) else axes
+
+
+def _swap(strides: Sequence[int]) -> tuple[int, int, int]:
+    """Return `strides`, those of a result and of two operands along an axis, with the operands exchanged."""
+    result, first, second = strides
+    return result, second, first
 
 
 def _join_any(inner: Sequence[tuple[int, ...]], reduction: Operation) -> list[tuple[int, ...]]:

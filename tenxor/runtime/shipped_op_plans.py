@@ -1,8 +1,8 @@
 """Plans for single operations by kernels shipped with the package: no planner and no compiler. A shipped kernel computes a vector from
 vectors with a step of 1, with any step, or with a single element, and from numbers. A step is the distance of neighbouring elements, in
 elements. A kernel of a reduction, or of a sum of products, also has a step for each operand along the reduced elements. A kernel of a
-gather has an extent and a step for each indexed axis. For operands with further axes, machine code runs the kernel on each row
-(`codegen/llvm/strided_rows.py`). The axes of an operation are described by `OperandAxes`, after neighbouring axes are merged.
+gather or of a scatter has an extent and a step for each indexed axis. For operands with further axes, machine code runs the kernel on each
+row (`codegen/llvm/strided_rows.py`). The axes of an operation are described by `OperandAxes`, after neighbouring axes are merged.
 
 So a few kernels for each operation and its dtypes serve every layout without offset tables. Each operation rounds its result once, and sums
 add in the planner's order, so the values equal those of the planner's kernel to the bit.
@@ -22,7 +22,7 @@ from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
-from ..graph.node import EMPTY, Gather, Node, Recipe, is_store
+from ..graph.node import EMPTY, REINTERPRET, Gather, Node, Recipe, Scatter, is_store, is_write
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
@@ -71,8 +71,8 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     placeholders instead of the nodes of `signature`; they have symbolic sizes for dims.
     """
     nodes = nodes or signature.nodes
-    if nodes[-1].op is EMPTY and len(nodes) == 1:
-        return _build_empty_plan(nodes[-1])
+    if _has_no_kernel(signature):
+        return _build_plan_without_kernel(nodes)
     match = _find_kernel_of(signature, nodes)
     if match is None or match[2] > MAX_EXTRA_NS or (len(match[1].extents) > match[1].inner_count and not by_rows):
         return None
@@ -85,17 +85,25 @@ def find_temporary_plan(signature: GraphSignature, *, is_rewritten: bool = False
     `signature` is that of a single operation, or of a sum of a product. With `is_rewritten` it is a piece of a graph that the planner has
     rewritten. Unlike in `find_shipped_op_plan`, the kernel may be much slower than a compiled one: unfused plans use the plan for a while.
     """
-    node = signature.nodes[-1]
-    if node.op is EMPTY and len(signature.nodes) == 1:
-        return _build_empty_plan(node), 0
+    if _has_no_kernel(signature):
+        return _build_plan_without_kernel(signature.nodes), 0
     match = _find_kernel_of(signature, signature.nodes, is_rewritten=is_rewritten)
     plan = None if match is None else _find_plan(signature.nodes, *match[:2])
     return None if match is None or plan is None else (plan, match[2])
 
 
-def _build_empty_plan(node: Node) -> Plan:
-    """Return the plan for `node`, memory with undefined content (`EMPTY`): a single step to allocate the memory, without a kernel."""
-    step = PlanStep(0, node.shape, node.dtype, node.recipe.nbytes, EMPTY, 0)
+def _has_no_kernel(signature: GraphSignature) -> bool:
+    """Return whether `signature` is a single operation without a kernel: memory with undefined content, or bytes as another dtype."""
+    return signature.pending_count == 1 and signature.nodes[-1].op in (EMPTY, REINTERPRET)
+
+
+def _build_plan_without_kernel(nodes: Sequence[Node]) -> Plan:
+    """Return the plan with a single step for the last of `nodes`: allocate its memory, or take the memory of its source."""
+    node, slot = nodes[-1], len(nodes) - 1
+    step = PlanStep(slot, node.shape, node.dtype, node.recipe.nbytes, node.op, slot)
+    if node.op is REINTERPRET:
+        step.reinterpreted_slot = nodes.index(node.sources[0])
+        step.input_slots.add(step.reinterpreted_slot)
     return Plan(backend().target, [step], [], [], [], [], [], 0)
 
 
@@ -124,8 +132,8 @@ def _find_kernel_of(signature: GraphSignature, nodes: Sequence[Node], *, is_rewr
     """
     node = nodes[-1]
     product = _get_product(nodes) if signature.pending_count > 1 and len(signature.root_slots) == 1 else None
-    if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
-        return None  # several kernels, or a store of values that are read from the overwritten memory
+    if (signature.pending_count > 1 and product is None) or (is_write(node.op) and node.sources[0] in node.sources[1:]):
+        return None  # several kernels, or a write of values that are read from the overwritten memory
     key = node.recipe, None if product is None else product.recipe, is_rewritten
     match = _matches.get(key)
     if match is None:
@@ -147,9 +155,16 @@ def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None =
 
     `kinds` has the kind of each operand (`OperandAxes.list_kinds`).
     """
-    operand_start = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
-    name: object = OPS["cast" if NUMBER in kinds else "positive"] if is_store(recipe.op) else recipe.op
-    name = recipe.op.kind if type(recipe.op) is Gather else name
+    op, operand_start = recipe.op, int(is_write(recipe.op))  # the overwritten source is no operand
+    name: object = op
+    if is_store(op):  # a store copies its second source, and a number to store is cast
+        name = OPS["cast" if NUMBER in kinds else "positive"]
+    elif type(op) is Gather:
+        name = op.kind
+    elif type(op) is Scatter:
+        name = f"{op.kind} {op.reduction}"
+    elif type(op) is Op and op.formula_digest:
+        name = f"{op} {op.formula_digest.hex()}"
     operands = [f"{dtype}{kind}" for dtype, kind in zip((product or recipe).dtypes[operand_start:], kinds, strict=True)]
     # "sum" and "sum_in_width" of products share a kernel if the dtypes are equal
     return " ".join(
@@ -202,7 +217,7 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     if len({size for size, _ in named_sizes}) < len(named_sizes):
         return None  # a size does not identify its meaning
     reader = product or node
-    operands = [signature.nodes.index(source) for k in _order_operands(reader) if type(source := reader.sources[k]) is Node]
+    operands = [signature.nodes.index(source) for k in _order_operands(reader, axes) if type(source := reader.sources[k]) is Node]
     if [slot for slot, *_ in arguments.sources] != operands or not set(arguments.sizes) <= meanings.keys():
         return None
     sizes = tuple([meanings[size] for size in arguments.sizes])
@@ -210,13 +225,15 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     return keys[0], marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
 
 
-def _order_operands(reader: Node) -> list[int]:
+def _order_operands(reader: Node, axes: OperandAxes) -> list[int]:
     """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel.
 
-    A gather has the indices first. The overwritten source of a store is no operand.
+    `axes` are those of the operation. A gather has the indices first. The overwritten source of a store or a scatter is no operand.
     """
-    positions = list(range(is_store(reader.op), len(reader.sources)))
-    return [*positions[1:], 0] if type(reader.op) is Gather else positions  # a gather reads its indices first
+    positions = list(range(is_write(reader.op), len(reader.sources)))
+    if axes.is_swapped:
+        return positions[::-1]
+    return [*positions[1:], 0] if type(reader.op) is Gather else positions
 
 
 def _count_visits(axes: OperandAxes) -> int:
@@ -285,12 +302,12 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     row.
     """
     node, last_slot = nodes[-1], len(nodes) - 1
-    is_write = is_store(node.op)
+    overwrites = is_write(node.op)
     reader = (_get_product(nodes) if axes.reduced else None) or node
     inlined_slots = [] if reader is node else [nodes.index(reader)]
     first_offset = sum([len(n.offsets) for n in nodes[: nodes.index(reader)] if n.buffer is None])
     sources, scalars = list[tuple[int, int, int]](), list[tuple[int, bool]]()
-    operand_positions = _order_operands(reader)
+    operand_positions = _order_operands(reader, axes)
     for position in operand_positions:
         source = reader.sources[position]
         if type(source) is not Node:
@@ -303,12 +320,13 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     split_extent = axes.extents[inner_count - 1]
     work = kernel.work * _count_visits(axes)
     if outer_extents:
-        compiled, address = backend().run_on_rows(compiled, has_scratch=kernel.has_scratch)
+        compiled, address = backend().run_on_rows(compiled, has_scratch=kernel.has_scratch, is_ordered=type(node.op) is Scatter)
         sizes = [address, split_extent, len(sizes), *sizes, len(outer_extents)]
         split_extent = math.prod(outer_extents)
         work += split_extent * ROW_NS
         itemsizes = compiled.kernel.itemsizes
-        in_memory = [0, *[1 + k - is_write for k in operand_positions if type(reader.sources[k]) is Node]]
+        in_memory = [0, *[1 + k - overwrites for k in operand_positions if type(reader.sources[k]) is Node]]
+        in_memory = sorted(in_memory) if axes.is_swapped else in_memory
         for count, strides in zip(outer_extents, outer_strides, strict=True):
             # a kernel that can fail has the address of a flag for its last operand
             moves = [strides[k] for k in in_memory] + [0] * compiled.kernel.can_fail
@@ -327,11 +345,15 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     # To store a product would change a sum that follows the factors
     costly_slots = [] if find_summed_product(node) is reader and not has_memory_order(reader) else list(inlined_slots)
     watched_slots = list(costly_slots)
-    if is_write:
+    if overwrites:
         old_slot = nodes.index(node.sources[0])
         step.overwritten_slot, step.donor_candidates = old_slot, (old_slot,)
         step.donors, watched_slots = ((old_slot, frozenset((old_slot,))),), [old_slot]
         step.input_slots.add(old_slot)
+        if type(node.op) is Scatter:
+            step.is_unrepeatable = True
+            if not node.op.is_checked:  # a copy is overwritten, as the old content would be lost in a failure
+                step.donor_candidates, step.donors, watched_slots = (), (), []
     counts_by_slot = [1 for _ in watched_slots]
     return Plan(backend().target, [step], inlined_slots, costly_slots, [], watched_slots, counts_by_slot, 0)
 

@@ -16,7 +16,7 @@ from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import KernelArguments
-from ..graph.node import EMPTY, POSITION, Gather, Node, Scalar, Scan, is_read_from_memory, is_write
+from ..graph.node import EMPTY, POSITION, REINTERPRET, Gather, Node, Scalar, Scan, is_read_from_memory, is_write
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..graph.reduction_limits import MIN_CONTRACTION_SIZES
 from ..layout import Layout
@@ -324,16 +324,17 @@ def _is_standalone(node: Node, reader: Node) -> bool:
     """Return whether `node` can be computed by a kernel of its own, before the nodes that read it.
 
     The result must be at most `MAX_UNFUSED_BYTES` bytes and not empty. The operation must be elementwise, a reduction, a `Scan`, a
-    `Gather`, a write, `POSITION` or `EMPTY`. `reader` is the product that the sum `node` reads, or `node` itself if there is none. The
-    recipes of both must be cacheable. A sum must read its product from offset 0. If the order of its terms decides its bits, fused factors
-    must not change the order. So it must be a contraction with fused and with stored factors, or with neither (`_has_fused_factors`).
+    `Gather`, a write, `POSITION`, `EMPTY` or `REINTERPRET`. `reader` is the product that the sum `node` reads, or `node` itself if there is
+    none. The recipes of both must be cacheable. A sum must read its product from offset 0. If the order of its terms decides its bits,
+    fused factors must not change the order. So it must be a contraction with fused and with stored factors, or with neither
+    (`_has_fused_factors`).
     """
     recipe, op = node.recipe, node.op
     if not 0 < recipe.nbytes <= MAX_UNFUSED_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
         return False
     if isinstance(op, Reduction):
         return reader is node or (not any(node.offsets) and (op.is_order_free(recipe.dtypes[0]) or _has_fused_factors(node, reader)))
-    return isinstance(op, Op) or op in (POSITION, EMPTY) or is_write(op) or type(op) in (Scan, Gather)
+    return isinstance(op, Op) or op in (POSITION, EMPTY, REINTERPRET) or is_write(op) or type(op) in (Scan, Gather)
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:

@@ -223,18 +223,18 @@ class Compiler:
             self._row_loops[pointers, scalars, has_scratch] = rows
         return rows
 
-    def run_on_rows(self, kernel: MachineCode, *, has_scratch: bool) -> MachineCode:
+    def run_on_rows(self, kernel: MachineCode, *, has_scratch: bool, is_ordered: bool) -> MachineCode:
         """Return new code that runs `kernel` on each row or matrix of operands with several axes (`strided_rows.py`).
 
         `kernel` is a kernel for vectors or matrices; with `has_scratch`, it has scratch memory. Each launch must pass the address of
-        `kernel` as the first size argument of the new code. The facts of the new code have no hash, so the code cannot be found in another
-        process.
+        `kernel` as the first size argument of the new code. With `is_ordered`, a single thread runs the rows in order. The facts of the new
+        code have no hash, so the code cannot be found in another process.
         """
         facts = kernel.facts
         rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes), has_scratch=has_scratch)
         # The new code keeps both libraries in memory
         library = LinkedCode((rows, kernel.library), {KERNEL_SYMBOL: rows[strided_rows.STRIDED_ROWS_SYMBOL]})
-        row_facts = facts._replace(text_hash="", is_interruptible=False, split_axis=0, shared_axis=0, min_grain=1)
+        row_facts = facts._replace(text_hash="", is_interruptible=False, split_axis=0, shared_axis=-1 if is_ordered else 0, min_grain=1)
         return MachineCode(row_facts, row_facts, library, kernel.origin)
 
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:

@@ -93,13 +93,13 @@ class LlvmBackend(HostBackend):
         except NotCompiled:
             return None
 
-    def run_on_rows(self, compiled: Compiled, *, has_scratch: bool) -> tuple[MachineCode, int]:
+    def run_on_rows(self, compiled: Compiled, *, has_scratch: bool, is_ordered: bool) -> tuple[MachineCode, int]:
         """Return new code that runs `compiled` on each row of its operands, and the address of the code of `compiled`.
 
         See `Backend.run_on_rows`.
         """
         assert isinstance(compiled, MachineCode)
-        return compiler().run_on_rows(compiled, has_scratch=has_scratch), compiled.address
+        return compiler().run_on_rows(compiled, has_scratch=has_scratch, is_ordered=is_ordered), compiled.address
 
     def read_shipped(self, text: str) -> bytes | None:
         """Return the data in the package, for this machine, for the plan with the key `text`; None without data."""
