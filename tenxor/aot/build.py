@@ -23,7 +23,7 @@ from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
 from ..errors import TenxorError
 from ..fastpath import disabled, get_object_table
 from ..fastpath.machine_code import compile_code
-from ..graph.node import POSITION, Node, Scatter, intern_gather, intern_scatter
+from ..graph.node import POSITION, STORE, Node, Scalar, Scatter, intern_gather, intern_scatter
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS as REDUCTIONS_BY_NAME
@@ -366,7 +366,18 @@ def _operations() -> Iterator[tx.Tensor]:
         for result_dtype in OPERATION_DTYPES:
             if result_dtype is not dtype:
                 yield from (_operand(dtype, kind, STEPS[0]).astype(result_dtype) for kind in OPERAND_KINDS[1])
-        yield tx.full((VECTOR_LENGTH,), _operand(dtype, NUMBER, 0), dtype=dtype)
+        number = _operand(dtype, NUMBER, 0)
+        yield tx.full((VECTOR_LENGTH,), number, dtype=dtype)
+        yield from (_store(dtype, _operand(dtype, STRIDED, STEPS[1])), _store(dtype, number))
+
+
+def _store(dtype: tx.DType, value: Any) -> tx.Tensor:
+    """Return the pending store of `value`, a vector or a number, in elements with a step."""
+    target = Layout((VECTOR_LENGTH,), STEPS[:1])
+    size = 1 + (VECTOR_LENGTH - 1) * STEPS[0]
+    source, layout = (value.storage.node, value.layout) if isinstance(value, tx.Tensor) else (Scalar(value, dtype), None)
+    sources = _in_memory((size,), dtype).storage.node, source
+    return tx.Tensor._from_node(Node.of(STORE, (size,), dtype, sources, (Layout.contiguous((size,)), layout), target))
 
 
 def _op_reductions() -> Iterator[tx.Tensor]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .._utils.records import NamedTuple
 from ..dtypes import float64
-from ..graph.node import POSITION, Gather, Operation, Recipe, Scan, Scatter, is_store, is_write
+from ..graph.node import POSITION, Gather, Operation, Recipe, Scan, Scatter, is_write
 from ..graph.reduction_limits import (
     MAX_FLOAT_ROW_ELEMENTS,
     MAX_SHORT_ITERATIONS,
@@ -99,7 +99,7 @@ class OperandAxes(NamedTuple):
         Each item has a text for each operand, for the key of a kernel in the package (`encode_op_key`). The text is `VECTOR`, `STRIDED`,
         `ELEMENT` or `NUMBER`, the kind of steps along the innermost axis. For a reduction, the kind along the axis of results is followed
         by the kind along the reduced axis. The kind of the indices of a gather or a scatter is followed by the kind along the indexed
-        axis. The kind of the values of a scatter follows the kind of the target.
+        axis. The kind of the values of a scatter, or of a store with a step, follows the kind of the target.
         """
         steps = self.strides[0][1:]
         if type(recipe.op) is Scatter:
@@ -115,6 +115,8 @@ class OperandAxes(NamedTuple):
             keys = recipe.layout_keys[-len(steps) :]
             kinds = tuple([NUMBER if key is None else _describe_step(step) for key, step in zip(keys, steps, strict=True)])
             any_steps = tuple([kind if kind == NUMBER else STRIDED for kind in kinds])
+            if self.strides[0][0] != 1:  # a store with a step
+                return [(STRIDED + any_steps[0],)]
             return list(dict.fromkeys((kinds, any_steps)))
         reduction = recipe.op
         if self.is_scan:
@@ -182,8 +184,6 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callab
     extents, strides = _merge(result.shape[:ndim], steps)
     if not extents:
         extents, strides = [1], [(1, *[0 if layout is None else 1 for layout in operands])]
-    elif is_store(op) and strides[0][0] != 1:  # the shipped kernels store vectors with a step of 1: rows of one element
-        extents, strides = [1, *extents], [(1, *[0 if layout is None else 1 for layout in operands]), *strides]
     if len(extents) > MAX_AXES or (strides[0][0] != 1 and not overwrites):
         return None
     return OperandAxes(extents, strides, indexed=tuple(indexed))

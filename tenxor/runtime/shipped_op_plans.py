@@ -31,7 +31,8 @@ from .kernel_call import SingleKernelCall, find_kernel
 from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
 from .plan_execution import Plan, PlanStep
 
-MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
+# Bytes of a result, or of the elements that a store writes: larger ones may reuse the memory of an operand, or bypass the caches
+MAX_RESULT_BYTES = 1 << 20
 # A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
 MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
 LARGE_BYTES_PER_NS = 100  # bytes of a large result for each nanosecond to save by a compiled kernel
@@ -158,7 +159,7 @@ def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None =
     op, operand_start = recipe.op, int(is_write(recipe.op))  # the overwritten source is no operand
     name: object = op
     if is_store(op):  # a store copies its second source, and a number to store is cast
-        name = OPS["cast" if NUMBER in kinds else "positive"]
+        name = OPS["cast" if NUMBER in kinds[0] else "positive"]
     elif type(op) is Gather:
         name = op.kind
     elif type(op) is Scatter:
@@ -275,7 +276,8 @@ def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None, *, 
         unserved_ns = MAX_EXTRA_NS + size * STRIDED_ELEMENT_NS
     rows = math.prod(axes.extents[axes.inner_count :]) if len(axes.extents) > axes.inner_count else 0
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
-    large_ns = MAX_EXTRA_NS + recipe.nbytes // LARGE_BYTES_PER_NS if recipe.nbytes >= max_bytes else 0
+    nbytes = math.prod(axes.extents) * recipe.dtype.itemsize
+    large_ns = MAX_EXTRA_NS + nbytes // LARGE_BYTES_PER_NS if nbytes >= max_bytes else 0
     kinds = axes.list_kinds(recipe, product)
     for candidate in kinds:
         extra_ns = rows * ROW_NS + large_ns + unserved_ns + (0 if candidate == kinds[0] else size * STRIDED_ELEMENT_NS)
