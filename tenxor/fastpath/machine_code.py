@@ -25,7 +25,7 @@ DERIVATIVE_FUNCTIONS = ("replay_tape_steps", "python_collect_tape", "python_segm
 NUMPY_SUBSTITUTES = (  # generated functions called where the package would call NumPy
     *[f"search_{dtype}" for dtype in SEARCHABLE_DTYPES],
     "interpolate",
-    *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("distinct", "put")],
+    *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("count_distinct", "store_distinct")],
 )
 EXPORTED_FUNCTIONS = (
     *("is_basic", "clear_specs", "python_find_spec", "python_data_recipe", "node_number", "recipe_number"),
