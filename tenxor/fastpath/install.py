@@ -288,10 +288,10 @@ class FastPath:
         for name, k in self.object_table.indices.items():
             table[k] = id(objects_by_name[name])
         self.kept_alive.append(objects_by_name)
-        for name, variable in (("patience", open_context_count), ("meeting", worker_handle)):
+        for name, variable in (("open_context_count", open_context_count), ("worker_handle", worker_handle)):
             ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(variable)
         self.result_count = ctypes.c_int64.from_address(self.library["result_count"])
-        self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])
+        self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["block_byte_counters"])
         self.compute, self.compute_one_of_several = (
             self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("compute_node", "compute_unfused")
         )
@@ -307,7 +307,10 @@ class FastPath:
         )
         self.is_basic = self._make_function("is_basic", CallingConvention.ONE_ARGUMENT)
         self.copy_functions = CopyFunctions(
-            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
+            *[
+                self._make_function(name, CallingConvention.POSITIONAL)
+                for name in ("python_store_specs", "python_copy_tensors", "python_copy_equal_tensors")
+            ]
         )
         self.call_replay = CallReplay(self._make_function("replay_call", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
         compute_signature, compute_graph_signature, instantiate, run_bytecode = (
@@ -355,7 +358,7 @@ class FastPath:
         self.is_announced = True
         for kind, counter in (("node", "_next_serial"), ("recipe", "_next_recipe_serial")):
             first_serial = getattr(nodes, counter)() + RESERVED_SERIAL_NUMBERS
-            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = first_serial
+            ctypes.c_int64.from_address(self.library[f"next_{kind}_serial"]).value = first_serial
             # A counter shared by Python and generated code
             setattr(nodes, counter, self._make_function(f"{kind}_number", CallingConvention.NO_ARGUMENTS))
         self._share_specs()
@@ -409,7 +412,7 @@ class FastPath:
         # First, so that a spec or recipe created meanwhile by another thread is stored too
         upcalls.interning = InterningFunctions(keep, keep_data)
         keep_all()
-        spec_count = ctypes.c_int64.from_address(self.library["specs_kept"])
+        spec_count = ctypes.c_int64.from_address(self.library["spec_count"])
         CacheRecord(
             "specs of the fast path",
             "a spec or a recipe of data, by dtype, shape and strides",

@@ -1,8 +1,5 @@
-"""Emitters for binary search in sorted arrays, and for linear interpolation. Programs, 64-bit integers, describe such calls
-(`fastpath/direct_call_programs.py`). Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which
-writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in
-`f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the
-work.
+"""Binary search in sorted arrays, and linear interpolation. Programs, 64-bit integers, describe such calls
+(`fastpath/direct_call_programs.py`).
 """
 
 from __future__ import annotations
@@ -44,8 +41,7 @@ _HEIGHT_PARAMETERS = [
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation. `method_entries.emit_module` calls this
-    at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation.
 
     For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
     dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,

@@ -1,8 +1,5 @@
-"""Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
-(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements. Emitters run in Python when the fast
-path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
-describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
-returning null, false or 0; then the fallback in Python does the work.
+"""`bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
+(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements.
 """
 
 from __future__ import annotations
@@ -26,10 +23,7 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
-    """
+    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype."""
     for dtype in COUNTABLE_DTYPES:
         integer_parameters = [("start", POINTER), ("count", I64), ("stride", I64)]
         _emit_find_range(FunctionBuilder(module, objects, f"find_range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)

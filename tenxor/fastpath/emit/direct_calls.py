@@ -1,8 +1,5 @@
-"""Emitters for direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode
-first (`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python when the fast path is built. `emit_functions`
-calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further
-emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then
-the fallback in Python does the work.
+"""Direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode first
+(`fastpath/direct_call_programs.py`), describes such a call.
 """
 
 from __future__ import annotations
@@ -36,8 +33,6 @@ CONVERTED_LANES = 8  # of the vectors in which floats are converted
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `run_program`.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
 
     The functions emitted include `call_loop`, `call_loop_on_scratch`, `call_widened`, `widen` and `narrow`.
     """

@@ -1,7 +1,6 @@
 """Entries of `Tensor` methods with a fast path: machine-code functions that CPython calls. An entry tries emitted code first, and calls the
-fallback in Python where that gives null. Emitters run in Python when the fast path is built. Most emitters here take the builder `f` of an
-entry, and return the entry's result as a `Value` of run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling
-convention.
+fallback in Python where that gives null. Most emitters here take the builder `f` of an entry, and return the entry's result as a `Value` of
+run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling convention.
 """
 
 from __future__ import annotations
@@ -380,9 +379,9 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
     },
     **{name: _make_copy(name) for name in ("copy", "clone")},
     **{name: _make_cast(name) for name in ("astype", "to")},
-    **{"__bool__": _make_forwarding("truth"), "__float__": _make_forwarding("as_float"), "__int__": _make_forwarding("as_int")},
-    "__index__": _make_forwarding("as_index"),
-    **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterate_tensor")},
+    **{"__bool__": _make_forwarding("to_bool"), "__float__": _make_forwarding("to_float"), "__int__": _make_forwarding("to_int")},
+    "__index__": _make_forwarding("to_index"),
+    **{"__len__": _make_forwarding("load_length"), "__iter__": _make_forwarding("iterate_tensor")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _make_two_argument("set_item"),
     **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_apply},
@@ -417,8 +416,17 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
     code is neither prebuilt nor in the disk cache (`fastpath/machine_code.py`). `object_table` gives the indices of Python objects and the
     offsets of slots in the code.
     """
-    computing = (node_evaluation, kernel_launch, graph_walk, refcount_queries, graph_evaluation, plan_steps, tape_segments, batch_key)
-    making = (
+    evaluation_modules = (
+        node_evaluation,
+        kernel_launch,
+        graph_walk,
+        refcount_queries,
+        graph_evaluation,
+        plan_steps,
+        tape_segments,
+        batch_key,
+    )
+    creation_modules = (
         free_lists,
         block_allocator,
         scalar_arithmetic,
@@ -431,8 +439,8 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
         call_signatures,
         instantiate_templates,
     )
-    in_place = (direct_calls, qr_decomposition, row_sorting, binary_search, bincount_unique)
-    writing = (
+    direct_call_modules = (direct_calls, qr_decomposition, row_sorting, binary_search, bincount_unique)
+    write_modules = (
         basic_indexing,
         assignment,
         inplace_update,
@@ -445,21 +453,23 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
         creation_calls,
         numpy_values,
     )
-    for emitter in (*making, *computing, python_conversion, *in_place, call_replay, *writing):
+    for emitter in (*creation_modules, *evaluation_modules, python_conversion, *direct_call_modules, call_replay, *write_modules):
         emitter.emit_functions(llvm_module, object_table)
     _emit_call_fallback_short(
-        FunctionBuilder(llvm_module, object_table, "call_fallback_short", [("own", POINTER), ("x", POINTER), ("argument", POINTER)])
+        FunctionBuilder(llvm_module, object_table, "call_fallback_short", [("fallback", POINTER), ("x", POINTER), ("argument", POINTER)])
     )
     _emit_call_fallback(
         FunctionBuilder(
             llvm_module,
             object_table,
             "call_fallback",
-            [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
+            [("fallback", POINTER), ("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
     _emit_apply_in_place(
-        FunctionBuilder(llvm_module, object_table, "apply_in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
+        FunctionBuilder(
+            llvm_module, object_table, "apply_in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("scalar_result", POINTER)]
+        )
     )
     _emit_call_ufunc(FunctionBuilder(llvm_module, object_table, "call_ufunc", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
     for method in METHODS:
@@ -529,19 +539,19 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 
 
 def _emit_apply_in_place(f: FunctionBuilder) -> None:
-    """Emit `apply_in_place(x, y, op, point)`, for the entries of `+=` and the like: write the result of the operation `op` on `x` and `y`
-    into `x`. `x` is a tensor, `y` a tensor or a number. Return `x` as a new reference, or null to decline, before `x` changes.
+    """Emit `apply_in_place(x, y, op, scalar_result)`, for the entries of `+=` and the like: write the result of the operation `op` on `x`
+    and `y` into `x`. `x` is a tensor, `y` a tensor or a number. Return `x` as a new reference, or null to decline, before `x` changes.
 
-    `point` is a new tensor with the result if the operands are known scalars, otherwise null. The function takes over the reference to
-    `point`.
+    `scalar_result` is a new tensor with the result if the operands are known scalars, otherwise null. The function takes over the reference
+    to `scalar_result`.
     """
-    x, y, op, point = f.arguments
+    x, y, op, scalar_result = f.arguments
 
     def compute_result() -> list[Value]:
         decline_if_shared(f, x)
         return [f.call("apply_binary", POINTER, [x, y, op, f.constant(I1, False)])]
 
-    result = f.require_new(f.choose(f.is_null(point), compute_result, lambda: [point])[0])
+    result = f.require_new(f.choose(f.is_null(scalar_result), compute_result, lambda: [scalar_result])[0])
     storage = f.get_slot(x, "Tensor.storage")
     f.return_if(f.is_instance(storage, "ScalarStorage"), lambda: _set_known_scalar(f, x, storage, result))
     f.require(f.call("replace_elements", I1, [x, result, y]))

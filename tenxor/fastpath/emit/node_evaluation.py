@@ -1,8 +1,5 @@
-"""Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch
-record (bytes) tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a
-fused kernel. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code
-function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
-a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+"""Small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch record (bytes)
+tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a fused kernel.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
 where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.
@@ -31,15 +28,14 @@ OTHER_ORDER, MEMORY_ORDER, ANY_ORDER = range(3)  # loop orders of the source of 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to compute a small pending graph node by node. `method_entries.emit_module` calls this at build
-    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to compute a small pending graph node by node.
 
     The functions emitted include `compute_node`, `compute_unfused`, `compute_with_sources`, `launch_node`, `launch_without_gil`,
     `find_loop_order`, `has_stable_orders` and `new_buffer`.
     """
-    module.define_global("nodes_in_order", "internal global i64 0")
-    module.define_global("taken_on", "internal global i64 0")
-    module.define_global("computed_first", "internal global ptr null")
+    module.define_global("order_visit_count", "internal global i64 0")
+    module.define_global("fusion_candidate_count", "internal global i64 0")
+    module.define_global("boundary_node", "internal global ptr null")
     module.define_global("result_count", "global i64 0")
     _emit_find_loop_order(FunctionBuilder(module, objects, "find_loop_order", [("source", POINTER)], I64))
     _emit_has_stable_orders(FunctionBuilder(module, objects, "has_stable_orders", [("node", POINTER)], I1))
@@ -54,7 +50,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_allocate_result(FunctionBuilder(module, objects, "allocate_result", [("recipe", POINTER)]))
     _emit_find_sum_record(FunctionBuilder(module, objects, "find_sum_record", [("product", POINTER), ("recipe", POINTER)]))
     _emit_launch_node(FunctionBuilder(module, objects, "launch_node", [("node", POINTER), ("out", POINTER)], I1))
-    launch_parameters = [(name, POINTER) for name in ("node", "frame", "recipe", "sources", "offsets", "out")]
+    launch_parameters = [(name, POINTER) for name in ("node", "record", "recipe", "sources", "offsets", "out")]
     _emit_launch_without_gil(FunctionBuilder(module, objects, "launch_without_gil", launch_parameters, I1))
     _emit_forget_recipe(FunctionBuilder(module, objects, "forget_recipe", [("node", POINTER)], VOID))
     for name in ("compute_node", "compute_unfused"):
@@ -252,12 +248,12 @@ def _get_boundary_address(f: FunctionBuilder) -> Value:
     """Emit the address of a global pointer, and return the address. The pointer is null, or the pending node that `find_loop_order` treats
     like a node in memory: the argument `computed_first` of `are_orders_stable`.
     """
-    return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
+    return f.define(POINTER, "getelementptr i8, ptr @boundary_node, i64 0")
 
 
 def _get_visit_counter(f: FunctionBuilder) -> Value:
     """Emit the address of the count of visits by `find_loop_order`, an `i64`: one visit for each read of a node. Return the address."""
-    return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
+    return f.define(POINTER, "getelementptr i8, ptr @order_visit_count, i64 0")
 
 
 def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
@@ -337,7 +333,7 @@ def _get_candidate_counter(f: FunctionBuilder) -> Value:
     """Emit the address of the count of visited reductions that single-pass fusion may compute inside another kernel, an `i64`. Return the
     address.
     """
-    return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
+    return f.define(POINTER, "getelementptr i8, ptr @fusion_candidate_count, i64 0")
 
 
 def load_element_count(f: FunctionBuilder, node: Value) -> Value:
@@ -512,11 +508,11 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
     f.require(is_lock_free(f))
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
     reads = select_read_node(f, node)
-    frame, sources, offsets = find_launch_record(f, node, reads), f.get_slot(reads, "Node.sources"), f.get_slot(reads, "Node.offsets")
-    f.decline_if(f.or_else(f.is_object(frame, "None"), lambda: f.is_object(frame, "never")))
-    launch_arguments = [frame, f.get_slot(reads, "Node.recipe"), sources, offsets, out]
+    record, sources, offsets = find_launch_record(f, node, reads), f.get_slot(reads, "Node.sources"), f.get_slot(reads, "Node.offsets")
+    f.decline_if(f.or_else(f.is_object(record, "None"), lambda: f.is_object(record, "never")))
+    launch_arguments = [record, f.get_slot(reads, "Node.recipe"), sources, offsets, out]
     f.return_if(
-        f.load_word(f.address_at(frame, BYTES_CONTENT_OFFSET), 24).differs(0),
+        f.load_word(f.address_at(record, BYTES_CONTENT_OFFSET), 24).differs(0),
         lambda: f.call("launch_without_gil", I1, [node, *launch_arguments]),
     )
     f.require(f.call("launch", I1, launch_arguments))
@@ -525,11 +521,11 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
 
 
 def _emit_launch_without_gil(f: FunctionBuilder) -> None:
-    """Emit `launch_without_gil(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of
+    """Emit `launch_without_gil(node, record, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of
     the runtime. Return whether the kernel ran. `launch_node` calls the function.
 
-    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
-    takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel
+    `record` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the
+    node takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel
     runs.
     """
     node, *kernel_operands, out = f.arguments

@@ -1,8 +1,4 @@
-"""Emitters for the QR decomposition by two C loops of NumPy on scratch memory, and for the copies of the triangular factors to the result.
-Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with
-the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at
-run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
-"""
+"""The QR decomposition by two C loops of NumPy on scratch memory, and the copies of the triangular factors to the result."""
 
 from __future__ import annotations
 
@@ -18,8 +14,6 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`copy_triangles_TYPE`).
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
     """
     copy_parameters = [
         ("start", POINTER),

@@ -1,8 +1,5 @@
-"""Emitters for the sorting of rows, by values or by positions, and for the selection of their extreme elements. A program, 64-bit integers
-(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it. Emitters run in Python when the fast path is built.
-`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Sorting of rows, by values or by positions, and the selection of their extreme elements. A program, 64-bit integers
+(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it.
 """
 
 from __future__ import annotations
@@ -23,8 +20,7 @@ LLVM_TYPE_BY_DTYPE = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to sort rows and select extreme elements. `method_entries.emit_module` calls this at build time.
-    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to sort rows and select extreme elements.
 
     The functions emitted include `sort_rows`, `argsort_rows`, `lexsort`, `topk_rows` and `has_irregular_TYPE`.
     """

@@ -1,8 +1,5 @@
 """Arithmetic on known scalars, computed at once: float64 as C doubles, and int64 as long as nothing overflows. A known scalar is a 0-d
-tensor whose storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls
-each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
-fallback in Python does the work.
+tensor whose storage (`ScalarStorage`) holds a Python number.
 """
 
 from __future__ import annotations
@@ -33,13 +30,12 @@ SCALAR_OPS = (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES)
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to compute on known scalars: `OP_scalars` for each operation in `SCALAR_OPS`, and the helpers.
 
-    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`. `method_entries.emit_module` calls this at build
-    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`.
     """
     for op in SCALAR_OPS:
         _emit_scalar_operation(FunctionBuilder(module, objects, f"{op}_scalars", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op)
     _emit_compute_binary(
-        FunctionBuilder(module, objects, "compute_binary", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")])
+        FunctionBuilder(module, objects, "compute_binary", [(name, POINTER) for name in ("op", "recipe", "spec", "left", "right")])
     )
     _emit_compute_unary(FunctionBuilder(module, objects, "compute_unary", [(name, POINTER) for name in ("op", "recipe", "spec", "number")]))
     _emit_load_scalar(FunctionBuilder(module, objects, "load_scalar", [(name, POINTER) for name in ("node", "spec", "offset")]))

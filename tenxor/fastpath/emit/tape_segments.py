@@ -1,8 +1,5 @@
-"""Emitters for derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive
-tape nodes. `autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python. Emitters run in Python when the fast path is
-built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive tape nodes.
+`autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python.
 
 Both are walks in the tables of `graph_walk.py`. So no Python code runs until their results are put together.
 """
@@ -29,15 +26,13 @@ NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment. `method_entries.emit_module` calls
-    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
-    code.
+    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment.
 
     The functions emitted are `get_tape_node`, `collect_tape` and `build_segment_key`, and for Python `python_collect_tape` and
     `python_segment_key`, which return None for null.
     """
     parameters = [("args", POINTER)]
-    _emit_get_tape_node(FunctionBuilder(module, objects, "get_tape_node", [("kept", POINTER)]))
+    _emit_get_tape_node(FunctionBuilder(module, objects, "get_tape_node", [("residual", POINTER)]))
     _emit_collect_tape(FunctionBuilder(module, objects, "collect_tape", parameters))
     _emit_build_segment_key(FunctionBuilder(module, objects, "build_segment_key", parameters))
     for_python = [("self", POINTER), *parameters, ("count", I64)]
