@@ -178,12 +178,12 @@ def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
     if type(key) is list and set(map(type, key)) != {int}:
         return
     spec_or_length: Spec | int = len(key) if type(key) is list else key.spec  # type: ignore[union-attr]
-    if spec_or_length in x.spec.call_templates.get("picked", ()) or x.spec.layout_key.is_uncacheable:
+    if spec_or_length in x.spec.call_templates.get("select_rows", ()) or x.spec.layout_key.is_uncacheable:
         return
     descriptor = _describe_rows_by_key(x.spec, spec_or_length)
     template = CopyTemplate(x.spec) if descriptor is None else descriptor.build_template()
-    record_template(x.spec.call_templates, "picked", spec_or_length, template)
-    split_call = None if descriptor is None else SplitCall.of("picked", (x, spec_or_length if type(key) is list else key))
+    record_template(x.spec.call_templates, "select_rows", spec_or_length, template)
+    split_call = None if descriptor is None else SplitCall.of("select_rows", (x, spec_or_length if type(key) is list else key))
     if split_call is not None:
         split_call.trace_template(template, lambda: _trace_row_selection(split_call.dims, x.spec, spec_or_length, template))
 
@@ -276,7 +276,9 @@ def record_row_count(row_template: CopyTemplate, count: int) -> None:
     shape = (count, *row_template.spec.shape)
     spec = intern_spec(Layout.contiguous(shape), row_template.spec.dtype)
     if spec.nbytes <= MAX_SELECTED_BYTES:
-        record_template(row_template.spec.call_templates, "rows", count, InMemoryTemplate(spec, intern_recipe(DATA, shape, spec.dtype)))
+        record_template(
+            row_template.spec.call_templates, "row_count", count, InMemoryTemplate(spec, intern_recipe(DATA, shape, spec.dtype))
+        )
 
 
 class _CopyDescriptor(NamedTuple):

@@ -31,7 +31,7 @@ def record_update(x: Tensor, result: Tensor) -> None:
     if storage_node.buffer is not None and node.buffer is None:
         record_template(
             x.spec.call_templates,
-            "update",
+            "update_part",
             (node.recipe, storage_node.size),
             NodeTemplate(x.spec, _build_update_recipe(x, storage_node, node, result)),
         )

@@ -124,13 +124,13 @@ def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambd
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
-    if key in spec.call_templates.get("write", ()) or is_transient(spec):
+    if key in spec.call_templates.get("write_part", ()) or is_transient(spec):
         return False
     write = WriteDescription.of(view, value)
     template = WriteTemplate(spec)
     if write is not None:
         split_call = SplitCall.of(
-            "write", (view, value if type(value) is Tensor else key), more_shapes=(write.storage_shape, write.source.storage_shape)
+            "write_part", (view, value if type(value) is Tensor else key), more_shapes=(write.storage_shape, write.source.storage_shape)
         )
         instance = None if split_call is None else split_call.instantiate()
         if instance is None and not can_write():
@@ -140,7 +140,7 @@ def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambd
             split_call.trace_template(template, lambda: write.trace_sized_template(split_call.dims, template))
     elif not can_write():
         return False
-    record_template(spec.call_templates, "write", key, template)
+    record_template(spec.call_templates, "write_part", key, template)
     return template.launch_record != NO_LAUNCH_RECORD and get_ident() not in _retrying_threads
 
 

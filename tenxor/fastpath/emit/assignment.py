@@ -380,11 +380,11 @@ def _emit_write_part(f: FunctionBuilder) -> None:
 
     def instantiate_rule() -> list[Value]:
         f.require(f.call("sign_write", I1, [storage, spec, value]))
-        return [f.call("instantiate_cached", POINTER, [*cache_table, f.load_object("'write'"), key])]
+        return [f.call("instantiate_cached", POINTER, [*cache_table, f.load_object("'write_part'"), key])]
 
     def write() -> list[Value]:
-        template = f.hold_borrowed(find_or_instantiate(f, cache_table, f.load_object("'write'"), key, instantiate_rule))
-        f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
+        template = f.hold_borrowed(find_or_instantiate(f, cache_table, f.load_object("'write_part'"), key, instantiate_rule))
+        f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "NO_LAUNCH_RECORD"))
         f.emit_if(f.is_object(kind, "int"), lambda: require_in_range(f, value, template, "WriteTemplate"))
         f.emit_if(shares_storage, lambda: f.require(_are_disjoint(f, (key, f.unbox_integer(start)), (spec, offset))))
         (source,) = f.choose(is_tensor, lambda: [_compute_source(f, value)], lambda: [_new_scalar(f, value)])

@@ -195,7 +195,7 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
     f.emit_if(~no_names, lambda: f.address_at(key, TUPLE_ITEMS_OFFSET).at(argument_count, POINTER).store(f.incref(names)))
 
     def append_tape_mask() -> None:
-        f.address_at(key, TUPLE_ITEMS_OFFSET).at(size, POINTER).store(f.incref(f.load_object("FOLLOWED")))
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(size, POINTER).store(f.incref(f.load_object("TAPE_MASK_MARKER")))
         number = f.box_integer(tape_mask)
         f.address_at(key, TUPLE_ITEMS_OFFSET).at(size + 1, POINTER).store(number)
         f.transfer_held(number)

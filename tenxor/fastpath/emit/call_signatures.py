@@ -133,7 +133,7 @@ def _emit_find_signature_entry(f: FunctionBuilder) -> None:
     is_recent = f.and_then(~f.is_null(recent_signature), lambda: f.and_then(matches_signature(), lambda: f.load_refcount(recent_entry) > 1))
     f.return_if(is_recent, lambda: recent_entry)
     signature = signature_to_bytes(f)
-    entry = f.look_up(f.load_object("rules"), signature)
+    entry = f.look_up(f.load_object("templates_by_signature"), signature)
     f.decline_if(f.is_null(entry))
     must_stay = f.and_then(~f.is_null(recent_signature), lambda: f.load_refcount(recent_entry).equals(1))
 
@@ -543,7 +543,7 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_instance(value, "Tensor")
-    _begin_signature(f, f.load_object("'write'"), 2)
+    _begin_signature(f, f.load_object("'write_part'"), 2)
     _add_word(f, 0)
     f.require(f.call("add_view", I1, [spec, storage]))
     f.emit_if(is_tensor, lambda: _add_tensor(f, value))

@@ -117,7 +117,7 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
     instantiate_rule = lambda: [f.call("instantiate_join", POINTER, [*cache_table, op, key, tensors, further_args, count])]
     template = f.hold_borrowed(find_or_instantiate(f, cache_table, op, key, instantiate_rule))
     f.decline_if(f.is_object(template, "None"))
-    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
+    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "NO_LAUNCH_RECORD"))
     nodes = f.build_tuple(size, lambda k: f.call("compute_content", POINTER, [f.tuple_item(tensors, k), f.constant(I1, False)]))
     recipe = f.get_slot(template, "RecipeTemplate.recipe")
     out = f.require_new(f.call("allocate_result", POINTER, [recipe]))
@@ -145,9 +145,9 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
         """Emit the copies with the GIL released, under the lock of the runtime: other threads run, but write no tensor. Return an empty
         list.
         """
-        f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
+        f.require(f.is_object(f.call_python("acquire lock", f.load_object("False")), "True"))
         emit_without_gil(f, copy_all)
-        f.call_python("let go of lock")
+        f.call_python("release lock")
         return []
 
     f.choose(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")) >= PARALLEL_COPY_BYTES, copy_without_gil, copy_all)

@@ -240,7 +240,7 @@ def _emit_load_element(f: FunctionBuilder) -> None:
     f.return_if(~f.has_type(item, "Tensor"), lambda: item)
     f.require(f.is_instance(item, "Tensor"))
     spec, storage = f.get_slot(item, "Tensor.spec"), f.get_slot(item, "Tensor.storage")
-    f.require(f.is_object(spec, "point float64") | f.is_object(spec, "point int64") | f.is_object(spec, "point bool"))
+    f.require(f.is_object(spec, "0-d spec float64") | f.is_object(spec, "0-d spec int64") | f.is_object(spec, "0-d spec bool"))
     f.require(f.and_then(can_evaluate_early(f), lambda: is_known_scalar(f, storage)))
     f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(item, "Tensor.dtype")))
     f.emit_return(f.get_slot(storage, "ScalarStorage._number"))
@@ -255,7 +255,7 @@ def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
     """
     values, table = f.arguments
     shape, dtype = (f.require_new(f.call("PyObject_GetAttr", POINTER, [values, f.load_object(f"'{name}'")])) for name in ("shape", "dtype"))
-    tensor_dtype = f.look_up(f.load_object("of NumPy"), dtype)
+    tensor_dtype = f.look_up(f.load_object("dtype of NumPy dtype"), dtype)
     f.decline_if(f.is_null(tensor_dtype))
     tensor = _new_cached_blank(f, table, f.new_tuple(shape, dtype), tensor_dtype, shape)
     nbytes = load_nbytes(f, f.get_slot(tensor, "Tensor.spec"))

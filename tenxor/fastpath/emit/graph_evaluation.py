@@ -97,10 +97,10 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
     out = f.require_new(f.call("allocate_result", POINTER, [recipe]))
 
     def run() -> list[Value]:
-        return [f.call("run_graph", I64, [root, out, f.load_object("graphs")])]
+        return [f.call("run_graph", I64, [root, out, f.load_object("graph_records")])]
 
     def run_with_new_record() -> list[Value]:
-        request_record(f, "have_graph_framed", root)
+        request_record(f, "store_graph_record", root)
         return run()
 
     (status,) = run()
@@ -136,11 +136,11 @@ def _emit_has_usable_record(f: FunctionBuilder) -> None:
 
     def look_up_record() -> Value:
         key = f.require_new(f.call("build_graph_key", POINTER, [root]))
-        record = f.call("find_graph_record", POINTER, [f.load_object("graphs"), key])
+        record = f.call("find_graph_record", POINTER, [f.load_object("graph_records"), key])
         f.release_held(key)
         return record
 
-    record = f.look_up_or_call(look_up_record, lambda: request_record(f, "have_graph_framed", root))
+    record = f.look_up_or_call(look_up_record, lambda: request_record(f, "store_graph_record", root))
     f.require(f.load_word(record, SIZE_OFFSET) > 0)
     require_workers(f, f.address_at(record, BYTES_CONTENT_OFFSET))
     f.emit_return(f.constant(I1, True))
@@ -169,7 +169,7 @@ def _emit_find_graph_record(f: FunctionBuilder) -> None:
     f.return_if(~f.is_null(cached_record), lambda: cached_record)
     f.require(f.call("PyDict_Size", I64, [records]) < MAX_GRAPH_RECORDS)
     _, record, plan = _derive_record(f, records)
-    f.require(f.call("PySet_Add", I32, [f.load_object("plans of graphs"), plan]).equals(0))
+    f.require(f.call("PySet_Add", I32, [f.load_object("plans_in_use"), plan]).equals(0))
     f.require(f.call("PyDict_SetItem", I32, [records, key, record]).equals(0))
     f.release_held(record)
     f.emit_return(record)
@@ -198,7 +198,7 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
     product = select_read_node(f, node)
     key = f.require_new(f.call("build_graph_key", POINTER, [node]))
     f.release_held(key)
-    rule, record, plan = _derive_record(f, f.load_object("with frames"))
+    rule, record, plan = _derive_record(f, f.load_object("recipes_with_records"))
     recipe, reads = (
         f.get_slot(node, "Node.recipe"),
         f.select_value(product.equals(node), f.load_object("None"), f.get_slot(product, "Node.recipe")),
@@ -232,9 +232,9 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     )
     key = f.require_new(f.call("build_graph_key", POINTER, [root]))
     # An update would write shared memory
-    f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: records.equals(f.load_object("graphs"))))
+    f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: records.equals(f.load_object("graph_records"))))
     marked_node = load_walk_word(f, MARKED_NODE_ADDRESS)
-    is_marked = records.equals(f.load_object("graphs")) & marked_node.differs(0)
+    is_marked = records.equals(f.load_object("graph_records")) & marked_node.differs(0)
     f.emit_if(is_marked, lambda: _compute_first(f, root, marked_node, marked_node.cast("inttoptr", POINTER)))
     held_node = get_table_address(f, "walk_state", HELD_NODE_ADDRESS)
     is_clear = held_node.load(I64).equals(0)

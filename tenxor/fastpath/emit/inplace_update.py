@@ -93,11 +93,11 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
     key = f.new_tuple(f.incref(f.get_slot(f.get_slot(result_storage, "Storage.node"), "Node.recipe")), size)
 
     def look_up_recipe() -> Value:
-        template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update'"), key)
+        template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update_part'"), key)
         return f.choose(f.is_null(template), lambda: [f.null()], lambda: [f.get_slot(template, "RecipeTemplate.recipe")])[0]
 
     find_usual_recipe = lambda: f.call("find_usual_recipe", POINTER, [x, storage, result])
-    recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("learn_update", x, result)))
+    recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("record_update", x, result)))
     f.decline_if(f.is_object(recipe, "None"))
     f.release_held(key)
     f.transfer_held(recipe)
@@ -194,7 +194,7 @@ def _emit_run_update(f: FunctionBuilder) -> None:
     f.require(f.load_refcount(value).equals(3))
     status = return_if_done_in_place(f, node, buffer, node, value)
     f.require(f.and_then(may_ask, lambda: status.equals(NO_RECORD)))
-    request_record(f, "have_update_framed", node)
+    request_record(f, "store_update_record", node)
     f.release_held(node, value)
     f.emit_return(f.call("run_update", I1, [recipe, storage, spec, offset, result, f.constant(I1, False)]))
 
@@ -211,7 +211,7 @@ def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *hel
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
     f.require(is_lock_free(f))
     f.hold_borrowed(buffer)
-    status = f.call("run_graph", I64, [node, buffer, f.load_object("updates")])
+    status = f.call("run_graph", I64, [node, buffer, f.load_object("update_records")])
 
     def return_success() -> Value:
         f.transfer_held(buffer)  # the update owns it now

@@ -91,11 +91,11 @@ def _emit_find_recipe(f: FunctionBuilder) -> None:
     not interned. `packed_specs` is a tuple: the spec of each source or None, then the spec through which the result is written, or None.
     `keeps_order`, True or False, becomes `Recipe.keeps_order` (see `box_keeps_order`), and must follow from the others. A full cache is
     cleared first, with all result templates."""
-    recipes = f.load_object("recipes through")
+    recipes = f.load_object("fast_path_recipes")
     op, shape, dtype, dtypes, packed_specs, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, packed_specs)])
     f.return_if_cached(recipes, key)
-    f.emit_if(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.call_python("forget made"))
+    f.emit_if(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.call_python("clear_templates"))
     row_major_spec = f.require_new(f.call("find_dense_spec", POINTER, [dtype, shape]))
     fields = [op, row_major_spec, dtypes, packed_specs, f.load_object("()"), keeps_order, f.load_object("None")]
     recipe = f.require_new(f.call("instantiate_recipe", POINTER, fields))
@@ -263,7 +263,7 @@ def _emit_store_record(f: FunctionBuilder) -> None:
         """Retain the plan first, since a record holds only the kernel's address; being first in the list, the plan is released last. No
         Python code runs from here on: it might drop the plan before the record is stored."""
         for x in (plan, f.select_value(is_alone, recipe, product)):
-            f.append_to_list(f.load_object("with frames"), x)
+            f.append_to_list(f.load_object("recipes_with_records"), x)
 
     def store_with_recipe() -> list[Value]:
         f.decref(f.load_object("None"))
@@ -276,9 +276,9 @@ def _emit_store_record(f: FunctionBuilder) -> None:
         f.untrack(records_by_sum)
         return []
 
-    is_shared = f.is_object(record, "never") | f.is_instance(record, "SharedLaunchRecord")
-    is_full = f.and_then(~is_shared, lambda: f.list_length(f.load_object("with frames")) >= 2 * MAX_LAUNCH_RECORDS)
-    f.emit_if(is_full, lambda: f.call_python("forget frames"))
+    is_shared = f.is_object(record, "NO_LAUNCH_RECORD") | f.is_instance(record, "SharedLaunchRecord")
+    is_full = f.and_then(~is_shared, lambda: f.list_length(f.load_object("recipes_with_records")) >= 2 * MAX_LAUNCH_RECORDS)
+    f.emit_if(is_full, lambda: f.call_python("drop_records_unless_busy"))
     has_no_dictionary = f.and_then(~is_alone, lambda: f.is_object(f.get_slot(product, "Recipe.sum_launch_records"), "None"))
     f.emit_if(has_no_dictionary, create_dictionary)
     has_no_sum_record = lambda: [f.is_null(f.call("find_sum_record", POINTER, [product, recipe]))]
@@ -292,7 +292,8 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
     values of slots, to which the template takes references of its own. By default the key is None and the launch record is empty. The
     emitted function returns null or 0 if memory runs out."""
     template = f.new_instance(variant)
-    empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
+    load = f.load_object
+    empty_slots = {"operation": load("None"), "other_key": load("None"), "launch_record": load("NO_LAUNCH_RECORD")}
     for slot, x in (empty_slots | slots).items():
         f.set_slot(template, f"{variant}.{slot}", f.incref(x))
     return template
@@ -462,7 +463,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
     spec = specs.at(f.unbox_integer(f.get_slot(rule, "SizedTemplate.result_spec_number")), POINTER).load(POINTER)
     variant, parts = f.unbox_integer(boxed_variant), {"element_templates": element_templates}
     bounds, step_slots = {"low": low, "high": high}, {"step_recipes": recipes, "step_operands": operands}
-    no_program = {"loop_bytecode": f.load_object("never"), "number_dtype": f.load_object("None")}
+    no_program = {"loop_bytecode": f.load_object("NO_LAUNCH_RECORD"), "number_dtype": f.load_object("None")}
     slots_by_variant: dict[str, dict[str, Value]] = {
         "NodeTemplate": {"recipe": recipe, **bounds},
         "StepsTemplate": step_slots,

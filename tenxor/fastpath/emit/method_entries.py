@@ -349,7 +349,7 @@ def _emit_call_ufunc(f: FunctionBuilder) -> None:
 
     def has_known_dtype(x: Value) -> Value:
         dtype = f.require_new(f.call("PyObject_GetAttr", POINTER, [x, f.load_object("'dtype'")]))
-        is_known = ~f.is_null(f.look_up(f.load_object("of NumPy"), dtype))
+        is_known = ~f.is_null(f.look_up(f.load_object("dtype of NumPy dtype"), dtype))
         f.release_held(dtype)
         return is_known
 
@@ -490,7 +490,7 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
     """
     result = _find_emitter(method)(f)
     f.return_if(~f.is_null(result), lambda: result)
-    fallback, null = f.load_object(f"own {method.name}"), f.null()
+    fallback, null = f.load_object(f"fallback {method.name}"), f.null()
     x, *call_arguments = f.arguments
     if method.convention is CallingConvention.POSITIONAL:
         call_arguments = [*call_arguments, null]

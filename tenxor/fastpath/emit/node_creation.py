@@ -256,9 +256,11 @@ def note_pending(f: FunctionBuilder, node: Value) -> None:
     """
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     reference = f.require_new(f.call("PyWeakref_NewRef", POINTER, [node, f.null()]))
-    f.append_to_list(f.load_object("waiting"), reference)
+    f.append_to_list(f.load_object("pending_refs"), reference)
     f.release_held(reference)
-    f.emit_if((f.list_length(f.load_object("waiting")) & (REFS_PER_CLEANUP - 1)).equals(0), lambda: f.call_python("forget_gone"))
+    f.emit_if(
+        (f.list_length(f.load_object("pending_refs")) & (REFS_PER_CLEANUP - 1)).equals(0), lambda: f.call_python("prune_pending_refs")
+    )
 
 
 def _emit_new_tensor(f: FunctionBuilder) -> None:

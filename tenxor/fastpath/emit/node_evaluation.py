@@ -126,7 +126,7 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
         f.require(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")) <= MAX_STANDALONE_BYTES)
         f.decline_if(f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED"))
         reads = select_read_node(f, node)
-        f.decline_if(f.is_object(find_launch_record(f, node, reads), "never"))
+        f.decline_if(f.is_object(find_launch_record(f, node, reads), "NO_LAUNCH_RECORD"))
         sources = f.hold_borrowed(f.get_slot(reads, "Node.sources"))
 
         def compute_source(k: Value) -> None:
@@ -239,7 +239,7 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
 
     def ask() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
-        f.call_python("have_framed", node)
+        f.call_python("store_node_record", node)
 
     f.emit_if(~f.call("derive_node_record", I1, [node]), ask)
 
@@ -452,7 +452,7 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
     (recipe,) = f.arguments
     nbytes = f.get_slot(recipe, "Recipe.nbytes")
     f.return_if(f.unbox_integer(nbytes) <= MAX_SMALL_BLOCK_BYTES, lambda: f.call("new_buffer", POINTER, [recipe]))
-    buffer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("lent"), nbytes]))
+    buffer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("try_allocate"), nbytes]))
     f.decline_if(f.is_object(buffer, "None"))
     f.transfer_held(buffer)
     f.emit_return(buffer)
@@ -509,7 +509,7 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
     reads = select_read_node(f, node)
     record, sources, offsets = find_launch_record(f, node, reads), f.get_slot(reads, "Node.sources"), f.get_slot(reads, "Node.offsets")
-    f.decline_if(f.or_else(f.is_object(record, "None"), lambda: f.is_object(record, "never")))
+    f.decline_if(f.or_else(f.is_object(record, "None"), lambda: f.is_object(record, "NO_LAUNCH_RECORD")))
     launch_arguments = [record, f.get_slot(reads, "Node.recipe"), sources, offsets, out]
     f.return_if(
         f.load_word(f.address_at(record, BYTES_CONTENT_OFFSET), 24).differs(0),
@@ -529,7 +529,7 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
     runs.
     """
     node, *kernel_operands, out = f.arguments
-    f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
+    f.require(f.is_object(f.call_python("acquire lock", f.load_object("False")), "True"))
     for x in kernel_operands:
         f.hold_borrowed(x)
     success = f.local(I64, f.i64(0))
@@ -541,7 +541,7 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
 
     f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), launch)
     f.release_held(*kernel_operands)
-    f.call_python("let go of lock")
+    f.call_python("release lock")
     f.emit_return(success.load(I64).differs(0))
 
 

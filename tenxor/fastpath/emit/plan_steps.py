@@ -262,7 +262,7 @@ def _mark_slot_done(f: FunctionBuilder, nodes: Value, k: Value) -> None:
     """Emit code to replace slot `k` of the list `nodes` by `RELEASED_SLOT`: no later step needs the slot, and the memory can be freed.
     Return None.
     """
-    f.call("PyList_SetItem", I32, [nodes, k, f.incref(f.load_object("DONE"))])
+    f.call("PyList_SetItem", I32, [nodes, k, f.incref(f.load_object("RELEASED_SLOT"))])
 
 
 def _evaluate_argument(

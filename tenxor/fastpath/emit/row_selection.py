@@ -379,10 +379,10 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
     row_spec = f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec"))
 
     def look() -> Value:
-        return find_cached_template(f, get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number)
+        return find_cached_template(f, get_cache_table(f, row_spec, "call_templates"), f.load_object("'row_count'"), number)
 
     def make() -> None:
-        f.emit_if(~f.call("cache_rows_template", I1, [row_spec, number]), lambda: f.call_python("learn_rows", template, number))
+        f.emit_if(~f.call("cache_rows_template", I1, [row_spec, number]), lambda: f.call_python("record_row_count", template, number))
 
     rows_template = f.incref(f.look_up_or_call(look, make))
     f.release_held(number, row_spec, template)
@@ -408,7 +408,9 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
     f.require(load_nbytes(f, spec) <= MAX_SELECTED_BYTES)
     recipe = find_data_recipe(f, spec)
     template = new_template(f, "InMemoryTemplate", spec=spec, recipe=recipe, offset=f.load_object("0"))
-    f.require(f.call("cache_template", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), row_count, template]))
+    f.require(
+        f.call("cache_template", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'row_count'"), row_count, template])
+    )
     f.release_held(template, recipe, spec)
     f.emit_return(f.constant(I1, True))
 
@@ -421,7 +423,7 @@ def _emit_new_scalar_node(f: FunctionBuilder) -> None:
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
     f.require(f.and_then(is_known_scalar(f, storage), lambda: f.get_slot(storage, "ScalarStorage._dtype").equals(dtype)))
     f.require(can_evaluate_early(f))
-    recipe = find_data_recipe(f, f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
+    recipe = find_data_recipe(f, f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
     buffer = f.require_new(f.call("new_buffer", POINTER, [recipe]))
     number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run
     f.require(f.call("store_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
@@ -449,7 +451,7 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
     def ask() -> None:
         f.require(is_needed)
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        answer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("is_computed"), node]))
+        answer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("compute_if_possible"), node]))
         f.require(f.is_object(answer, "True"))
         f.release_held(answer)
 
@@ -478,9 +480,9 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
     key_signature = f.require_new(f.choose(is_list, of_list, of_tensor)[0])
     table = get_cache_table(f, f.get_slot(x, "Tensor.spec"), "call_templates")
     template = f.hold_borrowed(
-        find_template(f, table, f.load_object("'picked'"), key_signature, lambda: [x, f.select_value(is_list, key_signature, key)])
+        find_template(f, table, f.load_object("'select_rows'"), key_signature, lambda: [x, f.select_value(is_list, key_signature, key)])
     )
-    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
+    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "NO_LAUNCH_RECORD"))
     f.release_held(key_signature)
 
     def require_no_pending_key() -> None:

@@ -90,7 +90,7 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
         """Emit the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is
         taken.
         """
-        f.require(f.is_object(f.get_slot(t, "Tensor.spec"), f"point {dtype}"))
+        f.require(f.is_object(f.get_slot(t, "Tensor.spec"), f"0-d spec {dtype}"))
         element = f.get_slot(t, "Tensor.storage")
         f.require(f.is_instance(element, "ScalarStorage"))
         f.require(f.is_object(f.get_slot(element, "ScalarStorage._dtype"), dtype))
@@ -118,7 +118,7 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
             return f.choose(f.is_object(kind, "float"), lambda: [value(y)], load_integer)
 
         (y_value,) = f.choose(f.is_instance(y, "Tensor"), lambda: [value(number_of(y, dtype, "float"))], load_number)
-        return _compute_float(f, op, *ordered(x_value, y_value), f.load_object(f"point {dtype}"), f.load_object("point bool"))
+        return _compute_float(f, op, *ordered(x_value, y_value), f.load_object(f"0-d spec {dtype}"), f.load_object("0-d spec bool"))
 
     def integers() -> Value:
         dtype = int64.name
@@ -129,10 +129,10 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
             return [y]
 
         (y_number,) = f.choose(f.is_instance(y, "Tensor"), lambda: [number_of(y, dtype, "int")], require_integer)
-        return _compute_integer(f, op, *ordered(x_number, y_number), f.load_object(f"point {dtype}"), f.load_object("point bool"))
+        return _compute_integer(f, op, *ordered(x_number, y_number), f.load_object(f"0-d spec {dtype}"), f.load_object("0-d spec bool"))
 
     if op in _INTEGER_INSTRUCTIONS or op in _COMPARISON_PREDICATES:
-        f.return_if(f.is_object(spec, f"point {int64.name}"), integers)
+        f.return_if(f.is_object(spec, f"0-d spec {int64.name}"), integers)
     f.emit_return(floats())
 
 

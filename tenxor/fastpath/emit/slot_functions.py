@@ -116,7 +116,7 @@ def _emit_bool(f: FunctionBuilder) -> None:
     (x,) = f.arguments
     f.return_if(~f.is_instance(x, "Tensor"), lambda: _call_original(f, "slot_bool", I32))
     is_one = f.and_then(
-        f.is_object(f.get_slot(x, "Tensor.spec"), "point bool"), lambda: f.is_instance(f.get_slot(x, "Tensor.storage"), "ScalarStorage")
+        f.is_object(f.get_slot(x, "Tensor.spec"), "0-d spec bool"), lambda: f.is_instance(f.get_slot(x, "Tensor.storage"), "ScalarStorage")
     )
 
     def return_known_scalar() -> None:

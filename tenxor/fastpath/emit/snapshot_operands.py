@@ -140,7 +140,7 @@ def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source
         return f.choose(f.is_object(variants, "None"), lambda: [f.null()], lambda: [f.look_up(variants, number)])[0]
 
     build_variant = lambda: f.call("build_copying_variant", POINTER, [recipe, source_mask])
-    return f.look_up_or_make(look_up, build_variant, lambda: f.call_python("have_apart", node, number))
+    return f.look_up_or_make(look_up, build_variant, lambda: f.call_python("record_copying_variant", node, number))
 
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
@@ -154,7 +154,7 @@ def _emit_copy_sources(f: FunctionBuilder) -> None:
     recipe = f.hold_borrowed(f.get_slot(node, "Node.recipe"))
     number = f.box_integer(source_mask)
     variant = f.hold_owned(_find_copying_variant(f, node, recipe, source_mask, number))
-    f.decline_if(f.is_object(variant, "never"))
+    f.decline_if(f.is_object(variant, "NO_LAUNCH_RECORD"))
 
     def release_all() -> Value:
         f.release_held(recipe, number, variant)

@@ -279,7 +279,7 @@ def _emit_find_spec(f: FunctionBuilder) -> None:
         args = f.local(array(POINTER, 3))
         for k, x in enumerate((dtype, *shape_and_strides)):
             args.at(k, POINTER).store(x)
-        spec = f.call("PyObject_Vectorcall", POINTER, [f.load_object("made_with"), args, f.i64(3), f.null()])
+        spec = f.call("PyObject_Vectorcall", POINTER, [f.load_object("intern_strided_spec"), args, f.i64(3), f.null()])
         f.release_held(*shape_and_strides)
         return [spec]
 

@@ -45,7 +45,7 @@ def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> Non
 
     def record_in_python() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        f.require(f.is_object(f.call_python("follow", node), "True"))
+        f.require(f.is_object(f.call_python("attach_tape_node", node), "True"))
 
     f.emit_if(~f.call("record_on_tape", I1, [node, serial_number]), record_in_python)
 
@@ -90,7 +90,7 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
     f.release_held(source_mask)
     f.decline_if(f.is_null(needs))
     f.return_if(
-        f.is_object(needs, "NOTHING"),
+        f.is_object(needs, "NO_RESIDUALS"),
         lambda: _set_tape_node(f, node, f.select_value(is_traced(), f.load_object("TRACED"), f.load_object("None"))),
     )
     f.hold_borrowed(needs)
@@ -131,7 +131,7 @@ def load_tracking(f: FunctionBuilder) -> Value:
     null or 0 on an error.
     """
     mode_slot = f.local(POINTER, f.null())
-    f.require(f.call("PyContextVar_Get", I32, [f.load_object("tracking"), f.null(), mode_slot]).equals(0))
+    f.require(f.call("PyContextVar_Get", I32, [f.load_object("tape_mode"), f.null(), mode_slot]).equals(0))
     tape_mode = mode_slot.load(POINTER)
     f.decref(tape_mode)  # True, False and None are immortal
     return tape_mode

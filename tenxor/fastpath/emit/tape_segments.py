@@ -73,7 +73,7 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
         tape_node = f.call("get_tape_node", POINTER, [residual])
 
         def add_tape_node() -> None:
-            f.decline_if(f.is_object(f.get_slot(tape_node, "TapeNode.sources"), "GONE"))
+            f.decline_if(f.is_object(f.get_slot(tape_node, "TapeNode.sources"), "FREED_SOURCES"))
             mark_visited(f, tape_node, f.i64(0))
             f.append_to_list(order, tape_node)
             reads = f.and_then(f.is_instance(residual, "Node"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.reads_result"), "True"))

@@ -148,7 +148,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
 
     def report_count() -> None:
         count.store(f.i64(0))
-        f.call_python("remembered")
+        f.call_python("count_new_templates")
 
     f.emit_if(count.load(I64) >= TEMPLATES_PER_REPORT, report_count)
     count.store(count.load(I64) + 1)
@@ -157,7 +157,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
     is_near = f.and_then(may_be_near, lambda: f.call("write_inline_cache", I1, [spec, operation, other_key, template]))
     f.return_if(is_near, lambda: f.constant(I1, True))
     table = f.require_new(f.call("get_table", POINTER, [spec, slot]))
-    f.emit_if(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append_to_list(f.load_object("tables"), table))
+    f.emit_if(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append_to_list(f.load_object("used_tables"), table))
     known_entries = f.look_up(table, operation)
 
     def add_entries() -> list[Value]:
@@ -197,7 +197,7 @@ def _emit_write_inline_cache(f: FunctionBuilder) -> None:
     """
     spec, operation, other_key, template = f.arguments
     is_first = _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0])
-    f.emit_if(is_first, lambda: f.append_to_list(f.load_object("tables"), spec))
+    f.emit_if(is_first, lambda: f.append_to_list(f.load_object("used_tables"), spec))
     f.emit_if(f.is_instance(other_key, "tuple"), lambda: f.untrack(other_key))
     for slot, x in (("operation", operation), ("other_key", other_key)):
         f.decref(f.load_object("None"))
