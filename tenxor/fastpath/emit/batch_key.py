@@ -38,9 +38,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_is_traced(FunctionBuilder(module, objects, "is_traced", [("x", POINTER)], I1))
     parameters = [("node", POINTER), ("next_number", POINTER), ("inputs", POINTER), ("depth", I64), ("has_marks", I1)]
     _emit_append_to_batch_key(FunctionBuilder(module, objects, "append_to_batch_key", parameters, I1))
-    _emit_build_batch_key(FunctionBuilder(module, objects, "build_batch_key", [("args", POINTER)]))
+    key_parameters = [(name, POINTER) for name in ("roots", "placeholders", "inputs", "marks_flag")]
+    _emit_build_batch_key(FunctionBuilder(module, objects, "build_batch_key", key_parameters))
     f = FunctionBuilder(module, objects, "python_batch_key", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
-    f.return_or_none(f.call("build_batch_key", POINTER, [f.arguments[1]]))
+    f.return_or_none(f.call("build_batch_key", POINTER, [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(len(key_parameters))]))
 
 
 def _emit_is_traced(f: FunctionBuilder) -> None:
@@ -153,14 +154,13 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `build_batch_key(args)`: return the key of traced nodes, a new bytes object; null to decline. Python calls the function as
-    `python_batch_key`. The key tells how the roots depend on the placeholders.
+    """Emit `build_batch_key(roots, placeholders, inputs, marks_flag)`: return the key of traced nodes, a new bytes object; null to decline.
+    Python calls the function as `python_batch_key`. The key tells how the roots depend on the placeholders.
 
-    `args` is the address of three lists, `roots`, `placeholders` and `inputs`, and of True or False, `has_marks` of `append_to_batch_key`.
+    `roots`, `placeholders` and `inputs` are lists; `marks_flag`, True or False, is `has_marks` of `append_to_batch_key`.
     The nodes and scalars read besides the placeholders are appended to `inputs`. After null, `inputs` may have grown.
     """
-    (args,) = f.arguments
-    roots, placeholders, inputs, marks_flag = (args.at(k, POINTER).load(POINTER) for k in range(4))
+    roots, placeholders, inputs, marks_flag = f.arguments
     has_marks = f.is_object(marks_flag, "True")
     f.call("begin_walk", VOID, [f.i64(MAX_WALKED_NODES)])
     next_number = f.local(I64, f.list_length(placeholders))
