@@ -54,12 +54,12 @@ class _WrapperBase(ctypes.Structure):
 
     _fields_ = (
         ("name", ctypes.c_char_p),
-        ("place", ctypes.c_int),
+        ("offset", ctypes.c_int),
         ("function", ctypes.c_void_p),
         ("wrapper", ctypes.c_void_p),
         ("doc", ctypes.c_char_p),
         ("flags", ctypes.c_int),
-        ("known_as", ctypes.c_void_p),
+        ("name_strobj", ctypes.c_void_p),
     )
 
 
@@ -78,10 +78,10 @@ def make_slot_wrapper(cls: type, name: str, function: int, text: str, kept_alive
     if type(int_wrapper).__basicsize__ != _WRAPPER_BASE_OFFSET + 16:
         raise LookupError(f"a slot wrapper of int has {type(int_wrapper).__basicsize__} bytes; it must have {_WRAPPER_BASE_OFFSET + 16}")
     int_base = ctypes.POINTER(_WrapperBase).from_address(id(int_wrapper) + _WRAPPER_BASE_OFFSET).contents
-    if int_base.name != name.encode() or int_base.known_as != id(int_wrapper.__name__):
+    if int_base.name != name.encode() or int_base.name_strobj != id(int_wrapper.__name__):
         raise LookupError(f"the slot wrapper int.{name} is not laid out as expected")
     wrapper_base = _WrapperBase(
-        int_base.name, int_base.place, int_base.function, int_base.wrapper, text.encode(), int_base.flags, int_base.known_as
+        int_base.name, int_base.offset, int_base.function, int_base.wrapper, text.encode(), int_base.flags, int_base.name_strobj
     )
     kept_alive.append(wrapper_base)
     return _new_wrapper(cls, ctypes.byref(wrapper_base), function)

@@ -43,8 +43,8 @@ _HEIGHT_PARAMETERS = [
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions for searches in sorted arrays, and for linear interpolation.
 
-    For each searchable dtype: `search_DTYPE` writes insertion positions, and `ascends_DTYPE` tests whether an array ascends. For a float
-    dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,
+    For each searchable dtype: `search_DTYPE` writes insertion positions, and `is_ascending_DTYPE` tests whether an array ascends. For a
+    float dtype, `count_non_nan_DTYPE` counts the elements that are not NaN. `interpolate` evaluates a line through points. `run_search`,
     `digitize` and `run_interpolation` each run a bytecode program of `fastpath/direct_call_programs.py`.
     """
     parameters = [(name, POINTER) for name in ("program", "nodes", "byte_offsets", "results")]
@@ -52,16 +52,16 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         if dtype.is_float:
             _emit_count_non_nan(FunctionBuilder(module, objects, f"count_non_nan_{dtype}", _SEARCH_PARAMETERS[:3], I64), dtype)
         for right in (False, True):
-            _emit_linear_search(
+            _emit_search_linear(
                 FunctionBuilder(module, objects, _get_search_name("linear", dtype, right), _SEARCH_PARAMETERS, I1), dtype, right
             )
-            _emit_binary_search(
+            _emit_search_binary(
                 FunctionBuilder(module, objects, _get_search_name("binary", dtype, right), _SEARCH_PARAMETERS, I1), dtype, right
             )
         _emit_search(
             FunctionBuilder(module, objects, f"search_{dtype}", [*_SEARCH_PARAMETERS, ("right", I64)], I64, is_exported=True), dtype
         )
-        _emit_is_ascending(FunctionBuilder(module, objects, f"ascends_{dtype}", _SEARCH_PARAMETERS[:3], I1), dtype)
+        _emit_is_ascending(FunctionBuilder(module, objects, f"is_ascending_{dtype}", _SEARCH_PARAMETERS[:3], I1), dtype)
     _emit_run_search(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[SEARCH], parameters, I1))
     _emit_digitize(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[DIGITIZE], parameters, I1))
     _emit_interpolate(
@@ -113,7 +113,7 @@ def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
     f.emit_return(search_side(False))
 
 
-def _emit_linear_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
+def _emit_search_linear(f: FunctionBuilder, dtype: DType, right: bool) -> None:
     """Emit `search_linear_DTYPE_SIDE`, the search in a short sorted array without NaN for contiguous wanted values; return true.
 
     The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". `search_DTYPE` calls the function.
@@ -147,7 +147,7 @@ def _emit_linear_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
     f.emit_return(f.constant(I1, True))
 
 
-def _emit_binary_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
+def _emit_search_binary(f: FunctionBuilder, dtype: DType, right: bool) -> None:
     """Emit `search_binary_DTYPE_SIDE`: a uniform binary search for each wanted value; return true.
 
     The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". `search_DTYPE` calls the function. A
@@ -216,8 +216,8 @@ def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `ascends_DTYPE(sorted_values, size, sorted_stride)`: return whether the `size` >= 1 elements at the address `sorted_values`,
-    `sorted_stride` bytes apart, ascend, without NaN.
+    """Emit `is_ascending_DTYPE(sorted_values, size, sorted_stride)`: return whether the `size` >= 1 elements at the address
+    `sorted_values`, `sorted_stride` bytes apart, ascend, without NaN.
 
     Equal neighbours are allowed. DTYPE is `dtype`. `digitize` and `interpolate` call the function.
     """
@@ -280,8 +280,8 @@ def _emit_digitize(f: FunctionBuilder) -> None:
             def search(sorted_extent: Sequence[Value]) -> Value:
                 return f.call(f"search_{dtype}", I64, [*sorted_extent, *value_extent, to, right]).differs(0)
 
-            f.return_if(f.call(f"ascends_{dtype}", I1, [edges, size, stride]), lambda: search([edges, size, stride]))
-            f.require(f.call(f"ascends_{dtype}", I1, reversed_edges))
+            f.return_if(f.call(f"is_ascending_{dtype}", I1, [edges, size, stride]), lambda: search([edges, size, stride]))
+            f.require(f.call(f"is_ascending_{dtype}", I1, reversed_edges))
             f.require(search(reversed_edges))
             f.for_range(value_extent[1], lambda j: to.at(j, I64).store(size - to.at(j, I64).load(I64)))
 
@@ -301,7 +301,7 @@ def _emit_interpolate(f: FunctionBuilder) -> None:
     """
     points, size, point_stride, values, count, value_stride, to, heights, height_stride, has_left, left, has_right, right = f.arguments
     f.require(size > 1)
-    f.require(f.call(f"ascends_{float64}", I1, [points, size, point_stride]))
+    f.require(f.call(f"is_ascending_{float64}", I1, [points, size, point_stride]))
     # the positions are written into the memory of the result, which has as many bytes for each
     f.call(f"search_{float64}", I64, [*f.arguments[:7], f.i64(1)])
 

@@ -34,9 +34,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("block_byte_counters", f"global [{BLOCK_COUNTER_WORDS} x i64] zeroinitializer")
     _emit_allocate_block(FunctionBuilder(module, objects, "allocate_block", [("nbytes", I64)]))
     _emit_new_block(FunctionBuilder(module, objects, "new_block", [("units", I64)]))
-    _emit_block_dealloc(FunctionBuilder(module, objects, "dealloc_block", [("block", POINTER)], VOID, is_exported=True))
+    _emit_dealloc_block(FunctionBuilder(module, objects, "dealloc_block", [("block", POINTER)], VOID, is_exported=True))
     _emit_release_blocks(FunctionBuilder(module, objects, "release_blocks", [], VOID, is_exported=True))
-    _emit_block_get_buffer(
+    _emit_get_block_buffer(
         FunctionBuilder(module, objects, "get_block_buffer", [("block", POINTER), ("view", POINTER), ("flags", I32)], I32, is_exported=True)
     )
 
@@ -108,7 +108,7 @@ def _emit_new_block(f: FunctionBuilder) -> None:
     f.emit_return(f.select_value(is_out_of_memory, f.null(), block))
 
 
-def _emit_block_dealloc(f: FunctionBuilder) -> None:
+def _emit_dealloc_block(f: FunctionBuilder) -> None:
     """Emit `dealloc_block(block)`, the deallocator of a block: put the block into the free list of its size. CPython calls the function; it
     returns nothing. If more than `MAX_FREE_BYTES` bytes would be kept, all free blocks are released first, as other sizes are needed now.
     """
@@ -124,7 +124,7 @@ def _emit_block_dealloc(f: FunctionBuilder) -> None:
     f.emit("ret void")
 
 
-def _emit_block_get_buffer(f: FunctionBuilder) -> None:
+def _emit_get_block_buffer(f: FunctionBuilder) -> None:
     """Emit `get_block_buffer(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an
     error.
 

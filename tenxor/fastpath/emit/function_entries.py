@@ -182,6 +182,6 @@ _EMITTERS_BY_KIND: dict[str, FastPathEmitter] = {
     "unary": _apply_unary,
     "binary": _apply_binary,
     "ternary": _apply_ternary,
-    "again": _replay_call,
+    "replay": _replay_call,
     "convert": _convert,
 }

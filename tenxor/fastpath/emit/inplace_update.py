@@ -138,15 +138,15 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
         f.emit_if(f.tuple_item(sources, k).equals(old_node), lambda: f.require(has_layout_of(f, load_operand_layout(f, recipe, k), spec)))
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), check_source)
-    update_recipe = find_update_recipe(f, old_node, result_spec, spec)
+    update_recipe = build_update_recipe(f, old_node, result_spec, spec)
     f.release_held(spec, result_spec)
     f.transfer_held(update_recipe)
     f.emit_return(update_recipe)
 
 
-def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
+def build_update_recipe(f: FunctionBuilder, old_node: Value, value_spec: Value, spec: Value) -> Value:
     """Emit the making of the recipe of an in-place update, a node that writes over the view with the spec `spec` of the node `old_node`.
-    `value` is the spec of the value written.
+    `value_spec` is the spec of the value written.
 
     Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if the
     recipe cannot be made.
@@ -156,7 +156,7 @@ def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: 
     dims.store(f.unbox_integer(size))
     dims.at(MAX_AXES, I64).store(constant_one)
     flat_spec = find_spec(f, dtype, constant_one, dims)
-    packed_specs = f.new_tuple(f.hold_borrowed(flat_spec), f.hold_borrowed(value), f.hold_borrowed(spec))
+    packed_specs = f.new_tuple(f.hold_borrowed(flat_spec), f.hold_borrowed(value_spec), f.hold_borrowed(spec))
     shape, dtypes = f.new_tuple(size), f.new_tuple(f.hold_borrowed(dtype), f.hold_borrowed(dtype))
     keeps_order = f.hold_owned(box_keeps_order(f, packed_specs, flat_spec))
     recipe = f.require_new(f.call("find_recipe", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, packed_specs, keeps_order]))

@@ -148,7 +148,7 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
     return emit_call
 
 
-def _emit_power(f: FunctionBuilder) -> Value:
+def _apply_power(f: FunctionBuilder) -> Value:
     """Emit the fast path of `x ** y`; `x` and `y` are the arguments of the entry. An exponent of 2 gives the operation `square`, except for
     booleans, and an exponent other than a Python number the operation `pow`. In other cases, and where these decline, a recorded call is
     replayed.
@@ -244,7 +244,7 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
     return emit_call
 
 
-def _emit_item(f: FunctionBuilder) -> Value:
+def _load_item(f: FunctionBuilder) -> Value:
     """Emit the fast path of `item(*index)`: the only element, or the element at given coordinates. Return the result at run time: a Python
     number, a new reference, or null for the fallback.
     """
@@ -259,7 +259,7 @@ def _emit_item(f: FunctionBuilder) -> Value:
     return f.choose(count.equals(0), lambda: [f.call("load_only_element", POINTER, [x])], read_element)[0]
 
 
-def _emit_index_add(f: FunctionBuilder) -> Value:
+def _add_at_indices(f: FunctionBuilder) -> Value:
     """Emit the fast path of `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
     Return, at run time, the tensor itself as a new reference, or null for the fallback: for another axis, for keyword arguments, and if
@@ -275,7 +275,7 @@ def _emit_index_add(f: FunctionBuilder) -> Value:
     return f.choose(plain, add, lambda: [f.null()])[0]
 
 
-def _emit_fill(f: FunctionBuilder) -> Value:
+def _fill_tensor(f: FunctionBuilder) -> Value:
     """Emit the fast path of `fill_(value)`: write a Python float or int to every element. Return, at run time, the tensor itself as a new
     reference, or null for the fallback: for other values, and if `set_item` declines.
     """
@@ -297,7 +297,7 @@ def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
     return f.incref(x)
 
 
-def _emit_round(f: FunctionBuilder) -> Value:
+def _apply_round(f: FunctionBuilder) -> Value:
     """Emit the fast path of `round`: without arguments the operation `round`, with arguments the replay of a recorded call. Return the
     result at run time: a new reference, or null to leave the call to the fallback.
     """
@@ -307,7 +307,7 @@ def _emit_round(f: FunctionBuilder) -> Value:
     return f.choose(plain, lambda: [f.call("apply_unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
 
 
-def _emit_apply(f: FunctionBuilder) -> Value:
+def _apply_any_operation(f: FunctionBuilder) -> Value:
     """Emit the fast path of the method `Tensor._apply(op, *operands)`, which applies the operation `op` to the tensor and further operands.
     Return the result at run time: a new reference, or null for the fallback.
     """
@@ -368,7 +368,7 @@ def _emit_call_ufunc(f: FunctionBuilder) -> None:
 
 
 _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
-    "__pow__": _emit_power,
+    "__pow__": _apply_power,
     **{name: _make_slot_read("spec", find) for name, find in _SPEC_ATTRIBUTE_LOADS.items()},
     **{name: _make_slot_read(name, FunctionBuilder.incref) for name in LAZY_ATTRIBUTES},
     **{
@@ -384,7 +384,7 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
     **{"__len__": _make_forwarding("load_length"), "__iter__": _make_forwarding("iterate_tensor")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _make_two_argument("set_item"),
-    **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_apply},
+    **{"item": _load_item, "index_add_": _add_at_indices, "fill_": _fill_tensor, "round": _apply_round, "_apply": _apply_any_operation},
     "__array_ufunc__": lambda f: f.call("call_ufunc", POINTER, f.arguments),
 }
 

@@ -22,11 +22,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     The functions emitted include `build_copy_recipe`, `build_copying_variant` and `copy_sources`.
     """
     _emit_build_copy_recipe(FunctionBuilder(module, objects, "build_copy_recipe", [("spec", POINTER), ("dtype", POINTER), ("size", I64)]))
-    _emit_build_variant(FunctionBuilder(module, objects, "build_copying_variant", [("recipe", POINTER), ("source_mask", I64)]))
+    _emit_build_copying_variant(FunctionBuilder(module, objects, "build_copying_variant", [("recipe", POINTER), ("source_mask", I64)]))
     _emit_copy_sources(FunctionBuilder(module, objects, "copy_sources", [("node", POINTER), ("source_mask", I64)], I1))
 
 
-def _emit_build_variant(f: FunctionBuilder) -> None:
+def _emit_build_copying_variant(f: FunctionBuilder) -> None:
     """Emit `build_copying_variant(recipe, source_mask)`: return a new pair for nodes with the recipe `recipe`: the recipe that reads copies
     of some sources instead, and a tuple of the recipes that make the copies.
 

@@ -48,7 +48,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("spec_row_count", "internal global i64 0")
     _emit_find_spec(FunctionBuilder(module, objects, "find_spec", [("dtype", POINTER), ("ndim", I64), ("dims", POINTER)]))
     search_parameters = [("start", I64), ("dtype", POINTER), ("ndim", I64), ("dims", POINTER)]
-    _emit_find_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
+    _emit_find_spec_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
     _emit_find_or_add_spec(FunctionBuilder(module, objects, "find_or_add_spec", search_parameters))
     _emit_new_spec(FunctionBuilder(module, objects, "new_spec", [("dtype", POINTER), ("ndim", I64), ("dims", POINTER)]))
     _emit_is_injective(FunctionBuilder(module, objects, "is_injective", [("spec", POINTER)], I1))
@@ -309,7 +309,7 @@ def _has_key(f: FunctionBuilder, row: Value, words: Sequence[Value]) -> Value:
     return differs.equals(0)
 
 
-def _emit_find_position(f: FunctionBuilder) -> None:
+def _emit_find_spec_position(f: FunctionBuilder) -> None:
     """Emit `find_spec_position(start, dtype, ndim, dims)`: return the index position of a spec, or a free position if it is missing.
 
     The search begins at position `start`, which must be that of this spec (`_compute_start_position`), and wraps around at the end. The
