@@ -464,8 +464,8 @@ def _describe_join(tensors: Sequence[Tensor], dtype: DType, arrangement: Arrange
     if should_copy_by_kernels(spec.nbytes, len(moves)) or not spec.size:
         return None
     strided_copies = []
-    for piece, read_layout, written_layout in moves:
-        x = tensors[piece]
+    for tensor_index, read_layout, written_layout in moves:
+        x = tensors[tensor_index]
         if x.dtype is not dtype or read_layout.base is not None or read_layout.tables is not None:
             return None
         if not read_layout.size:
@@ -475,7 +475,7 @@ def _describe_join(tensors: Sequence[Tensor], dtype: DType, arrangement: Arrange
             read_layout.strides,
             written_layout.strides,
             itemsize,
-            piece,
+            tensor_index,
             read_layout.offset - x.offset,
             written_layout.offset,
         )

@@ -494,19 +494,21 @@ def build_plan_record(plan: Plan) -> StepBytecode:
 
     A step that is left to Python has the position -1 in the record.
     """
-    starts: list[int] = []
+    step_offsets: list[int] = []
     words: list[int] = []
     for step in plan.steps:
         step_words = _build_step_words(step, plan.target)
-        starts.append(8 * (len(plan.steps) + len(words)) if step_words else -1)
+        step_offsets.append(8 * (len(plan.steps) + len(words)) if step_words else -1)
         words += step_words or ()
-    ends = [0] * (len(starts) + 1)  # for each step, the end of the uninterrupted run of generated steps from there on
-    for k in reversed(range(len(starts))):
-        ends[k] = 0 if starts[k] < 0 else ends[k + 1] or k + 1
-    donor_steps = [(k, step) for k, step in enumerate(plan.steps) if starts[k] >= 0 and step.donors]
+    ends = [0] * (len(step_offsets) + 1)  # for each step, the end of the uninterrupted run of generated steps from there on
+    for k in reversed(range(len(step_offsets))):
+        ends[k] = 0 if step_offsets[k] < 0 else ends[k + 1] or k + 1
+    donor_steps = [(k, step) for k, step in enumerate(plan.steps) if step_offsets[k] >= 0 and step.donors]
     overwrite_readers = [(k, step.donors[0][1]) for k, step in donor_steps if not step.extra_outputs]
     donor_readers = [donor for _, step in donor_steps if step.extra_outputs for donor in step.donors]
-    return StepBytecode(struct.pack(f"={len(starts) + len(words)}q", *starts, *words), ends[:-1], overwrite_readers, donor_readers)
+    return StepBytecode(
+        struct.pack(f"={len(step_offsets) + len(words)}q", *step_offsets, *words), ends[:-1], overwrite_readers, donor_readers
+    )
 
 
 def _build_step_words(step: PlanStep, target: Target) -> list[int] | None:

@@ -233,7 +233,7 @@ class SizedTemplate(SizeProgram):
         """
         self.variant = VARIANT_NUMBERS.get(type(concrete), -1)
         if self.variant < 0:
-            raise TypeError(f"a template of the variant {type(concrete).__name__} has no rule")
+            raise TypeError(f"a template of the variant {type(concrete).__name__} has no size-generic template")
         self.is_single = isinstance(concrete, RecipeTemplate) and concrete.recipe is not None
         noted_specs = given_specs if len(given_specs) <= MAX_NOTED_SPECS else ()
         specs = NumberedSpecs(noted_specs)
@@ -244,7 +244,7 @@ class SizedTemplate(SizeProgram):
         symbolic_steps = _list_steps(symbolic)
         for recipe, sources, offsets, is_recorded in symbolic_steps:
             if recipe.is_uncacheable:
-                raise TypeError("an uncacheable recipe has no size-generic rule")
+                raise TypeError("an uncacheable recipe has no size-generic template")
             values = [get_symbolic_size(s) for s in sources if has_symbolic_value(s)]
             if values and self.is_single:
                 raise TypeError("a template of a single operation must have no symbolic number as an operand")

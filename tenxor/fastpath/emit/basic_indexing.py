@@ -414,10 +414,10 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
         f.require(f.call("compute_node", I1, [node]))
 
     f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), compute_whole)
-    point_spec = f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
+    scalar_spec = f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
     number = f.require_new(f.call("load_number", POINTER, [f.get_slot(node, "Node.buffer"), dtype, offset]))
     f.release_held(dtype, node)
-    element = new_known_scalar(f, number, point_spec)
+    element = new_known_scalar(f, number, scalar_spec)
     f._held[:] = held_references
     return element
 

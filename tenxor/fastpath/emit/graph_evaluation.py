@@ -184,10 +184,10 @@ def _derive_record(f: FunctionBuilder, records: Value) -> tuple[Value, Value, Va
     """
     f.require(f.call("sign_graph", I1, [records]))
     results = f.local(array(I64, MAX_RESULTS))
-    rule = match_template(f, find_signature_entry(f), get_dim_addresses(f)[1], results)
-    fixed, value_positions, plan = (f.tuple_item(f.get_slot(rule, "SizedRecord.record"), k) for k in range(3))
+    sized_record = match_template(f, find_signature_entry(f), get_dim_addresses(f)[1], results)
+    fixed, value_positions, plan = (f.tuple_item(f.get_slot(sized_record, "SizedRecord.record"), k) for k in range(3))
     record = f.require_new(f.call("instantiate_record", POINTER, [fixed, value_positions, f.local(POINTER, results)]))
-    return rule, record, plan
+    return sized_record, record, plan
 
 
 def _emit_derive_node_record(f: FunctionBuilder) -> None:
@@ -198,15 +198,15 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
     product = select_read_node(f, node)
     key = f.require_new(f.call("build_graph_key", POINTER, [node]))
     f.release_held(key)
-    rule, record, plan = _derive_record(f, f.load_object("recipes_with_records"))
+    sized_record, record, plan = _derive_record(f, f.load_object("recipes_with_records"))
     recipe, reads = (
         f.get_slot(node, "Node.recipe"),
         f.select_value(product.equals(node), f.load_object("None"), f.get_slot(product, "Node.recipe")),
     )
-    for x in (rule, recipe, reads):
+    for x in (sized_record, recipe, reads):
         f.hold_borrowed(x)
     f.require(f.call("store_record", I1, [recipe, reads, record, plan]))
-    f.release_held(rule, recipe, reads, record)
+    f.release_held(sized_record, recipe, reads, record)
     f.emit_return(f.constant(I1, True))
 
 

@@ -88,9 +88,9 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
     Return the result at run time: a new reference, or null to leave the call to the fallback. Known scalars (0-d tensors whose storage
     holds a Python number) give a known scalar; otherwise the result is mostly pending.
     """
-    point = compute_known_scalars(f, op, x, y, comes_last)
+    scalar_result = compute_known_scalars(f, op, x, y, comes_last)
     emit_binary = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
-    return f.choose(f.is_null(point), emit_binary, lambda: [point])[0]
+    return f.choose(f.is_null(scalar_result), emit_binary, lambda: [scalar_result])[0]
 
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:

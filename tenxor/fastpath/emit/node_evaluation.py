@@ -419,8 +419,8 @@ def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Val
         return [f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.launch_record")]
 
     def of_product() -> list[Value]:
-        frame = f.call("find_sum_record", POINTER, [f.get_slot(x, "Node.recipe") for x in (read_node, node)])
-        return [f.first_non_null(frame, f.load_object("None"))]
+        record = f.call("find_sum_record", POINTER, [f.get_slot(x, "Node.recipe") for x in (read_node, node)])
+        return [f.first_non_null(record, f.load_object("None"))]
 
     return f.choose(read_node.equals(node), of_recipe, of_product)[0]
 

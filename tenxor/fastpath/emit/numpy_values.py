@@ -44,8 +44,8 @@ def _emit_convert_value(f: FunctionBuilder) -> None:
     arguments = f.local(POINTER, value)
     call_item = lambda: [f.call("PyObject_VectorcallMethod", POINTER, [f.load_object("'item'"), arguments, f.i64(1), f.null()])]
     number = f.require_new(f.choose(is_number(f, value), lambda: [f.incref(value)], call_item)[0])
-    point = f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
-    f.emit_return(new_known_scalar(f, number, point))
+    scalar_spec = f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
+    f.emit_return(new_known_scalar(f, number, scalar_spec))
 
 
 def _emit_convert_index(f: FunctionBuilder) -> None:

@@ -14,7 +14,7 @@ from .function_builder import FunctionBuilder
 from .node_creation import can_evaluate_early, new_result
 from .template_cache import CacheTable, find_cached_template, get_cache_table
 
-MAX_OPERANDS = 8  # operands of a call, for a rule
+MAX_OPERANDS = 8  # operands of a call, for a size-generic template
 PY_LE, PY_GE = 1, 5  # Py_LE and Py_GE
 
 

@@ -60,31 +60,31 @@ def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
         f.transfer_held(node)
         return [node, get_first_address(f, value, f.get_slot(node, "Node.buffer"), program), width]
 
-    def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return the row's block, its address, and
+    def allocate_row(source: Value, fill: Callable[[Value], object]) -> list[Value]:
+        """Emit the allocation of a row, filled by the code of `fill`, and the release of `source`. Return the row's block, its address, and
         the distance 0 to the next row.
         """
         row = f.require_new(f.call("allocate_block", POINTER, [width]))
         start = get_data_address(f, row)
-        put(start)
+        fill(start)
         f.release_held(source)
         f.transfer_held(row)
         return [row, start, f.i64(0)]
 
     def of_row() -> list[Value]:
-        """Emit a copy of the single row `value`, since the row may be among the written rows. Return the same as `one_row`."""
+        """Emit a copy of the single row `value`, since the row may be among the written rows. Return the same as `allocate_row`."""
         node = of_tensor()
         value_address = get_first_address(f, value, f.get_slot(node, "Node.buffer"), program)
-        return one_row(node, lambda start: f.call("memcpy", POINTER, [start, value_address, width]))
+        return allocate_row(node, lambda start: f.call("memcpy", POINTER, [start, value_address, width]))
 
     def of_number() -> list[Value]:
         number = require_number(f, value, dtype)
 
-        def put(start: Value) -> None:
+        def fill(start: Value) -> None:
             f.require(f.call("store_number", I1, [start, dtype, f.i64(0), number]))
             _repeat_bytes(f, start, f.load_word(program, TENSOR_ITEMSIZE_OFFSET), width)
 
-        return one_row(number, put)
+        return allocate_row(number, fill)
 
     is_tensor = f.is_instance(value, "Tensor")
     several = f.and_then(is_tensor, lambda: f.get_slot(f.get_slot(value, "Tensor.spec"), "Spec.size").differs(f.load_object("1")))

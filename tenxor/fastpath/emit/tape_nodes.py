@@ -30,10 +30,10 @@ def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
     Return the result, an `i1`. `tape_node` is the content of the slot `Node.tape_node`.
     """
     marked = f.or_else(f.is_object(tape_node, "TRACED"), lambda: f.is_object(tape_node, "CONSTANT"))
-    follows = lambda: f.and_then(
+    is_traced = lambda: f.and_then(
         f.is_instance(tape_node, "TapeNode"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.is_traced"), "True")
     )
-    return f.or_else(marked, follows)
+    return f.or_else(marked, is_traced)
 
 
 def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
