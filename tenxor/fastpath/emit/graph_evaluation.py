@@ -290,14 +290,14 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     f.emit_return(f.i64(DONE))
 
 
-def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first: Value | None) -> None:
+def _compute_first(f: FunctionBuilder, root: Value, node: Value, boundary_node: Value | None) -> None:
     """Emit a store of `node` in the word `HELD_NODE_ADDRESS` of `@walk_state`: the pending node with the address `node`, an `i64`, is to be
     computed before the graph of `root`. Return None.
 
-    Nothing is stored if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
+    Nothing is stored if sums in the graph of `root` might add in another order then. `boundary_node` is a pending node that other kernels
     than those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
     """
-    keeps_order = are_orders_stable(f, root, computed_first)
+    keeps_order = are_orders_stable(f, root, boundary_node)
     f.release_held(f.require_new(f.call("build_graph_key", POINTER, [root])))
     f.emit_if(keeps_order, lambda: get_table_address(f, "walk_state", HELD_NODE_ADDRESS).store(node))
 

@@ -179,29 +179,29 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     f.emit_if(is_ordered, require_in_order)
 
 
-def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> None:
+def require_all_stable_orders(f: FunctionBuilder, node: Value, boundary_node: Value | None = None) -> None:
     """Emit an early exit, returning null or 0, if the pending `node` is, or depends on, a reduction that may add in another order in its
     own kernel than when fused. Return None.
 
-    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. The argument `computed_first` is None,
+    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. The argument `boundary_node` is None,
     or a pending node that is treated like a node in memory.
     """
-    f.require(are_orders_stable(f, node, computed_first))
+    f.require(are_orders_stable(f, node, boundary_node))
 
 
-def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
+def are_orders_stable(f: FunctionBuilder, node: Value, boundary_node: Value | None = None) -> Value:
     """Emit a test that the pending `node` neither is nor depends on a reduction that may add in another order in its own kernel than when
     fused. Return the result, an `i1`.
 
     The test is a walk through the graph, so it overwrites the tables of the last walk. It is false for more than `MAX_SEARCHED_NODES`
-    pending nodes with several references. The argument `computed_first` is None, or a pending node that is treated like a node in memory.
+    pending nodes with several references. The argument `boundary_node` is None, or a pending node that is treated like a node in memory.
     """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
-    if computed_first is None:
+    if boundary_node is None:
         return f.call("has_stable_orders", I1, [node])
     boundary = _get_boundary_address(f)
-    boundary.store(computed_first)
+    boundary.store(boundary_node)
     are_stable = f.call("has_stable_orders", I1, [node])
     boundary.store(f.null())  # a later node may have the same address
     return are_stable
@@ -238,7 +238,7 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
     f.require(is_lock_free(f))
 
     def ask() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the record
         f.call_python("store_node_record", node)
 
     f.emit_if(~f.call("derive_node_record", I1, [node]), ask)
@@ -246,7 +246,7 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
 
 def _get_boundary_address(f: FunctionBuilder) -> Value:
     """Emit the address of a global pointer, and return the address. The pointer is null, or the pending node that `find_loop_order` treats
-    like a node in memory: the argument `computed_first` of `are_orders_stable`.
+    like a node in memory: the argument `boundary_node` of `are_orders_stable`.
     """
     return f.define(POINTER, "getelementptr i8, ptr @boundary_node, i64 0")
 

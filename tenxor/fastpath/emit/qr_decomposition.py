@@ -13,8 +13,7 @@ COPIED_LANES = 8  # of the vectors in which floats are copied
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the function `factor_qr` to run a QR decomposition, and the copies of triangular factors (`copy_triangles_TYPE`).
-    """
+    """Emit into `module` the function `factor_qr` to run a QR decomposition, and copies of triangular factors (`copy_triangles_TYPE`)."""
     copy_parameters = [
         ("start", POINTER),
         ("to", POINTER),

@@ -354,7 +354,7 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
 
 def _get_counter_address(f: FunctionBuilder, name: str) -> Value:
     """Emit the address of a 64-bit counter, and return the address. The counter `name` is `specs_kept`, the specs in the table, or
-    `rows_filled`, the rows filled since the table was last empty.
+    `spec_row_count`, the rows filled since the table was last empty.
     """
     return f.define(POINTER, f"getelementptr i64, ptr @{name}, i64 0")
 
