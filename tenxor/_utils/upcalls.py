@@ -158,11 +158,11 @@ class InterningFunctions(NamedTuple):
 class SizeGenericFunctions(NamedTuple):
     """Functions for size-generic templates (`fastpath/size_generic.py`), and the switch that disables the fast path.
 
-    `compute_signature(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names`
-    belong to the last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
-    `compute_graph_signature(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in
-    `records`. `instantiate(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails.
-    `run_bytecode(bytecode, numbers)` returns the results of a size program, or None if a guard fails. `clear_signatures()` clears the
+    `compute_signature(name, arguments, names, shapes, tape_mask)` returns the signature of a call and its dims, or None. The `names` belong
+    to the last arguments, `shapes` are further shapes, and `tape_mask` is a bit mask of the arguments on the autograd tape.
+    `compute_graph_signature(records, node)` returns the key, the signature and the dims of a graph, whose launch record belongs in
+    `records`. `instantiate(rule, dims, specs)` returns the template for these sizes, or None if a guard fails.
+    `run_bytecode(bytecode, dims)` returns the results of a size program, or None if a guard fails. `clear_signatures()` clears the
     generated code's cache of recent signatures. `disable_fast_path()` is a context manager that disables the fast path.
     """
 

@@ -178,12 +178,12 @@ def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
     if type(key) is list and set(map(type, key)) != {int}:
         return
     spec_or_length: Spec | int = len(key) if type(key) is list else key.spec  # type: ignore[union-attr]
-    if spec_or_length in x.spec.call_templates.get("picked", ()) or x.spec.layout_key.is_uncacheable:
+    if spec_or_length in x.spec.call_templates.get("select_rows", ()) or x.spec.layout_key.is_uncacheable:
         return
     descriptor = _describe_rows_by_key(x.spec, spec_or_length)
     template = CopyTemplate(x.spec) if descriptor is None else descriptor.build_template()
-    record_template(x.spec.call_templates, "picked", spec_or_length, template)
-    split_call = None if descriptor is None else SplitCall.of("picked", (x, spec_or_length if type(key) is list else key))
+    record_template(x.spec.call_templates, "select_rows", spec_or_length, template)
+    split_call = None if descriptor is None else SplitCall.of("select_rows", (x, spec_or_length if type(key) is list else key))
     if split_call is not None:
         split_call.trace_template(template, lambda: _trace_row_selection(split_call.dims, x.spec, spec_or_length, template))
 
@@ -276,7 +276,9 @@ def record_row_count(row_template: CopyTemplate, count: int) -> None:
     shape = (count, *row_template.spec.shape)
     spec = intern_spec(Layout.contiguous(shape), row_template.spec.dtype)
     if spec.nbytes <= MAX_SELECTED_BYTES:
-        record_template(row_template.spec.call_templates, "rows", count, InMemoryTemplate(spec, intern_recipe(DATA, shape, spec.dtype)))
+        record_template(
+            row_template.spec.call_templates, "row_count", count, InMemoryTemplate(spec, intern_recipe(DATA, shape, spec.dtype))
+        )
 
 
 class _CopyDescriptor(NamedTuple):
@@ -303,13 +305,13 @@ class _CopyDescriptor(NamedTuple):
         return SizedTemplate(traced.trace, symbolic_template, concrete_template, [(RESULT_RECORD, None, self.words, None)])
 
 
-def _trace_row_selection(numbers: Sequence[int], spec: Spec, spec_or_length: Spec | int, template: CopyTemplate) -> SizedTemplate | None:
+def _trace_row_selection(dims: Sequence[int], spec: Spec, spec_or_length: Spec | int, template: CopyTemplate) -> SizedTemplate | None:
     """Return the size-generic template for rows of a tensor of `spec`, selected by a key; None if no descriptor can copy the rows.
 
-    `spec_or_length` is the spec of an index tensor or mask, or the length of a list. `numbers` are the sizes to become symbolic, and
+    `spec_or_length` is the spec of an index tensor or mask, or the length of a list. `dims` are the sizes to become symbolic, and
     `template` is the template for these sizes.
     """
-    traced = SymbolicSizes(numbers)
+    traced = SymbolicSizes(dims)
     sized_key = (
         traced.symbolize_dims((spec_or_length,))[0]
         if isinstance(spec_or_length, int)
@@ -425,21 +427,21 @@ def _is_left_to_kernels(result: Tensor) -> bool:
 
 
 def _trace_join(
-    numbers: Sequence[int],
-    pieces: Sequence[Tensor],
+    dims: Sequence[int],
+    tensors: Sequence[Tensor],
     arguments: tuple[Any, ...],
     keywords: Mapping[str, Any],
     dtype: DType,
     arrange: Arrange,
     template: CopyTemplate,
 ) -> SizedTemplate | None:
-    """Return the size-generic template for joining `pieces`, a sequence of tensors; None if the copies are not size-generic.
+    """Return the size-generic template for joining `tensors`, a sequence of tensors; None if the copies are not size-generic.
 
-    `numbers` are the sizes to become symbolic, and `template` is the template for these sizes. `arguments`, `keywords` and `arrange` are
+    `dims` are the sizes to become symbolic, and `template` is the template for these sizes. `arguments`, `keywords` and `arrange` are
     those of `record_join`, and `dtype` is the dtype of the result.
     """
-    traced = SymbolicSizes(numbers)
-    placeholders = [make_symbolic_argument(traced, x) for x in pieces]
+    traced = SymbolicSizes(dims)
+    placeholders = [make_symbolic_argument(traced, x) for x in tensors]
     arrangement = arrange(
         placeholders,
         *[make_symbolic_argument(traced, x) for x in arguments],
@@ -449,8 +451,8 @@ def _trace_join(
     return None if descriptor is None else descriptor.build_sized_template(traced, template)
 
 
-def _describe_join(pieces: Sequence[Tensor], dtype: DType, arrangement: Arrangement | None) -> _CopyDescriptor | None:
-    """Return the copy descriptor that joins `pieces` to a result of `dtype`: the number of copies, and a strided copy for each.
+def _describe_join(tensors: Sequence[Tensor], dtype: DType, arrangement: Arrangement | None) -> _CopyDescriptor | None:
+    """Return the copy descriptor that joins `tensors` to a result of `dtype`: the number of copies, and a strided copy for each.
 
     `arrangement` is the layout of the result and a `PieceCopy` for each copy, or None. Return None if `arrangement` is None, if the result
     is empty, if kernels copy faster (`should_copy_by_kernels`), or if a copy needs a kernel.
@@ -461,24 +463,24 @@ def _describe_join(pieces: Sequence[Tensor], dtype: DType, arrangement: Arrangem
     spec, itemsize, moves = intern_spec(layout, dtype), dtype.itemsize, list(moves)
     if should_copy_by_kernels(spec.nbytes, len(moves)) or not spec.size:
         return None
-    boxes = []
-    for piece, read_layout, written_layout in moves:
-        x = pieces[piece]
+    strided_copies = []
+    for tensor_index, read_layout, written_layout in moves:
+        x = tensors[tensor_index]
         if x.dtype is not dtype or read_layout.base is not None or read_layout.tables is not None:
             return None
         if not read_layout.size:
             continue
-        box = describe_copy(
+        strided_copy = describe_copy(
             read_layout.shape,
             read_layout.strides,
             written_layout.strides,
             itemsize,
-            piece,
+            tensor_index,
             read_layout.offset - x.offset,
             written_layout.offset,
         )
-        if box is None:
+        if strided_copy is None:
             return None
-        boxes.append(box)
-    words = [n for box in boxes for n in box]
-    return _CopyDescriptor(spec, intern_recipe(DATA, spec.shape, dtype), (len(boxes), *words))
+        strided_copies.append(strided_copy)
+    words = [n for strided_copy in strided_copies for n in strided_copy]
+    return _CopyDescriptor(spec, intern_recipe(DATA, spec.shape, dtype), (len(strided_copies), *words))

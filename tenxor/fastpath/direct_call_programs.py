@@ -92,22 +92,22 @@ def _build_ordering_program(operation: OrderingOp | CountingOp, operands: Locate
 
 
 def _pack_widened_call(
-    loop: UfuncLoop, operands: LocatedOperands, results: Sequence[ByteLayout], floats: int, itemsizes: Sequence[int]
+    loop: UfuncLoop, operands: LocatedOperands, results: Sequence[ByteLayout], float_count: int, itemsizes: Sequence[int]
 ) -> bytes | None:
     """Return the program, as bytes, of a loop in double precision for data in single precision, as NumPy computes them.
 
     When the program runs, the operands are converted into scratch memory, the loop runs on them, and the results are rounded. `loop`
-    describes the loop. `operands`, `results` and `itemsizes` are those of `pack_program`, and `floats` is its `float_count`.
+    describes the loop. `operands`, `results`, `float_count` and `itemsizes` are those of `pack_program`.
 
     Return None if operands and results need more than `MAX_SCRATCH_BYTES` of scratch memory, or if a stride is no multiple of the item
     size. Also return None if an operand needs more than three nested loops to copy, or if a single loop cannot walk the arrays.
     """
-    itemsize = FLOAT32_BYTES * floats // prod(operands[0][2][0]) if floats else FLOAT32_BYTES
+    itemsize = FLOAT32_BYTES * float_count // prod(operands[0][2][0]) if float_count else FLOAT32_BYTES
     words, scratch_offsets, scratch_layouts, end = list[int](), list[int](), list[ByteLayout](), 0
     for tensor_index, start, (shape, strides) in operands:
         if any([s % itemsize for s in strides]):
             return None
-        box = describe_copy(
+        copy_descriptor = describe_copy(
             shape,
             [s // itemsize for s in strides],
             _get_dense_strides(shape, 1),
@@ -115,9 +115,9 @@ def _pack_widened_call(
             source_index=tensor_index,
             source_start=start // itemsize,
         )
-        if box is None:
+        if copy_descriptor is None:
             return None
-        words += (end, prod(shape) * itemsize // FLOAT32_BYTES, *box)
+        words += (end, prod(shape) * itemsize // FLOAT32_BYTES, *copy_descriptor)
         scratch_offsets.append(end)
         scratch_layouts.append((shape, _get_dense_strides(shape, 2 * itemsize)))
         end += prod(shape) * 2 * itemsize
@@ -137,7 +137,7 @@ def _pack_widened_call(
         loop._replace(is_widened=False),
         [(0, 0, layout) for layout in scratch_layouts[: len(operands)]],
         scratch_layouts[len(operands) :],
-        floats,
+        float_count,
         scratch_offsets,
     )
     if inner is None:
@@ -159,7 +159,7 @@ def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], resul
     (tensor_index, start, (shape, strides)), (factor_shape, triangle_shape) = operand, [shape for shape, _ in results]
     if not prod(shape) or any([s % itemsize for s in strides]):
         return None
-    box = describe_copy(
+    copy_descriptor = describe_copy(
         shape,
         [s // itemsize for s in strides],
         _get_dense_strides(shape, 1),
@@ -167,7 +167,7 @@ def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], resul
         source_index=tensor_index,
         source_start=start // itemsize,
     )
-    if box is None:
+    if copy_descriptor is None:
         return None
     (*batch, rows, columns), scratch_itemsize = shape, itemsize * 2 if functions.is_widened else itemsize
     tau_shape = (*batch, min(rows, columns))
@@ -186,19 +186,19 @@ def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], resul
     )
     if triangle_program is None or orthonormal_program is None:
         return None
-    floats, header_bytes = scratch_itemsize // 8, (QR_HEADER_WORDS + len(box)) * 8
+    element_floats, header_bytes = scratch_itemsize // 8, (QR_HEADER_WORDS + len(copy_descriptor)) * 8
     head = (
         QR,
         end,
         header_bytes,
         header_bytes + len(triangle_program),
         int(functions.is_widened),
-        prod(shape) * floats,
-        prod(factor_shape) * floats,
+        prod(shape) * element_floats,
+        prod(factor_shape) * element_floats,
         scratch_offsets[2],
     )
-    size_words = (prod(batch), triangle_shape[-2], rows, columns * floats, floats)
-    return struct.pack(f"={header_bytes // 8}q", *head, *size_words, *box) + triangle_program + orthonormal_program
+    size_words = (prod(batch), triangle_shape[-2], rows, columns * element_floats, element_floats)
+    return struct.pack(f"={header_bytes // 8}q", *head, *size_words, *copy_descriptor) + triangle_program + orthonormal_program
 
 
 def _get_dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
@@ -220,13 +220,13 @@ def _build_sort(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> 
         return None
     rows, n = prod(shape[:-1]), shape[-1]
     result_strides = [itemsize * prod(shape[k + 1 :]) for k in range(len(shape))]
-    box = describe_copy(
+    copy_descriptor = describe_copy(
         shape, [s // itemsize for s in strides], [s // itemsize for s in result_strides], itemsize, source_start=start // itemsize
     )
-    if box is None:
+    if copy_descriptor is None:
         return None
     if operation.name == "argsort":
-        return (ARGSORT, operation.stable_address, rows, n, itemsize, int(list(strides) == result_strides), *box)
+        return (ARGSORT, operation.stable_address, rows, n, itemsize, int(list(strides) == result_strides), *copy_descriptor)
     quick = operation.stable_address if is_radix_sort_best(operation.dtype, n) else operation.quick_address
     return (
         SORT,
@@ -237,7 +237,7 @@ def _build_sort(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> 
         itemsize,
         _SIGNED_ZERO_DTYPES.get(operation.dtype, 0),
         int(operation.is_stable),
-        *box,
+        *copy_descriptor,
     )
 
 
@@ -308,7 +308,7 @@ def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -
     (tensor_index, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):
         return None
-    box = describe_copy(
+    copy_descriptor = describe_copy(
         shape,
         [s // itemsize for s in strides],
         _get_dense_strides(shape, 1),
@@ -316,7 +316,7 @@ def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -
         source_index=tensor_index,
         source_start=start // itemsize,
     )
-    if box is None:
+    if copy_descriptor is None:
         return None
     return (
         UNIQUE,
@@ -327,7 +327,7 @@ def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -
         operation.selected_results,
         prod(shape),
         itemsize,
-        *box,
+        *copy_descriptor,
     )
 
 

@@ -172,18 +172,19 @@ class FastPath:
         self.inherited_names = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.fallbacks = {name: getattr(attribute, "fget", attribute) for name, attribute in self.original_attributes.items()}
         self.fallbacks |= {name: partial(resolve_lazy_attribute, name=name) for name in LAZY_ATTRIBUTES}
-        recording_fallbacks = {f"own {m.name}": self._build_fallback(m) for m in METHODS}
+        recording_fallbacks = {f"fallback {m.name}": self._build_fallback(m) for m in METHODS}
         for method in METHODS:
-            if isinstance(fallback := recording_fallbacks[f"own {method.name}"], FunctionType) and fallback.__code__.co_name == "method":
+            fallback = recording_fallbacks[f"fallback {method.name}"]
+            if isinstance(fallback, FunctionType) and fallback.__code__.co_name == "method":
                 original = self.fallbacks[method.name]
                 name = getattr(original, "__name__", "")  # `max` for the alias `amax`, as without the fast path
                 name_tensor_method(fallback, name if self.fallbacks.get(name) is original else method.name)
-        recording_fallbacks["own __getitem__"], recording_fallbacks["own __setitem__"] = self.get_item, self.set_item
-        recording_fallbacks["own index_add_"] = wrap_index_add(self.fallbacks["index_add_"])
-        recording_fallbacks["own fill_"] = wrap_fill(
+        recording_fallbacks["fallback __getitem__"], recording_fallbacks["fallback __setitem__"] = self.get_item, self.set_item
+        recording_fallbacks["fallback index_add_"] = wrap_index_add(self.fallbacks["index_add_"])
+        recording_fallbacks["fallback fill_"] = wrap_fill(
             self.fallbacks["fill_"], lambda x, key, value: self.methods["__setitem__"](x, key, value)
         )
-        points = {d: intern_spec(Layout.contiguous(()), d) for d in ALL_DTYPES}
+        scalar_specs = {d: intern_spec(Layout.contiguous(()), d) for d in ALL_DTYPES}
         objects_by_name = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
             "int": int,
@@ -206,9 +207,9 @@ class FastPath:
             "slice(None)": slice(None),
             "TRUE": TRUE_KEY,
             "FALSE": FALSE_KEY,
-            "FOLLOWED": TAPE_MASK_MARKER,
-            "points": tuple(points.values()),
-            **{f"point {d.name}": spec for d, spec in points.items()},
+            "TAPE_MASK_MARKER": TAPE_MASK_MARKER,
+            "0-d specs": tuple(scalar_specs.values()),
+            **{f"0-d spec {d.name}": spec for d, spec in scalar_specs.items()},
             "None": None,
             "True": True,
             "False": False,
@@ -216,52 +217,52 @@ class FastPath:
             "(0,)": (0,),
             "(1,)": (1,),
             "(0, 0)": (0, 0),
-            "never": NO_LAUNCH_RECORD,
+            "NO_LAUNCH_RECORD": NO_LAUNCH_RECORD,
             "SharedLaunchRecord": launch_records.SharedLaunchRecord,
             "sum": SUM,
             "Op": Op,
             "Reduction": Reduction,
-            "lent": try_allocate,
-            "of NumPy": DTYPE_BY_NUMPY_DTYPE,
-            "made_with": spec.intern_strided_spec,
+            "try_allocate": try_allocate,
+            "dtype of NumPy dtype": DTYPE_BY_NUMPY_DTYPE,
+            "intern_strided_spec": spec.intern_strided_spec,
             "clear layout keys": _layout_keys.clear,
-            "rules": size_generic._templates_by_signature,
-            "recipes through": spec._fast_path_recipes,
-            "forget made": clear_templates,
+            "templates_by_signature": size_generic._templates_by_signature,
+            "fast_path_recipes": spec._fast_path_recipes,
+            "clear_templates": clear_templates,
             "DATA": nodes.DATA,
             "EMPTY": nodes.EMPTY,
-            "with frames": launch_records.recipes_with_records,
-            "forget frames": launch_records.drop_records_unless_busy,
-            "tables": spec._used_tables,
+            "recipes_with_records": launch_records.recipes_with_records,
+            "drop_records_unless_busy": launch_records.drop_records_unless_busy,
+            "used_tables": spec._used_tables,
             "ufuncs": FUNCTION_OF_UFUNC,
-            "remembered": spec.count_new_templates,
+            "count_new_templates": spec.count_new_templates,
             "empty array": np.empty,
-            "is_computed": compute_if_possible,
+            "compute_if_possible": compute_if_possible,
             **{str(k): k for k in range(3)},
             "pool": pool,
             "lock": get_interpreter_lock(compute_lock),
-            "take lock": get_interpreter_lock(compute_lock).acquire,
-            "let go of lock": get_interpreter_lock(compute_lock).release,
+            "acquire lock": get_interpreter_lock(compute_lock).acquire,
+            "release lock": get_interpreter_lock(compute_lock).release,
             "MemoryError": MemoryError,
             "IndexError": IndexError,
             "AttributeError": AttributeError,
             "uninitialized": UNINITIALIZED,
-            "have_framed": node_launch.store_node_record,
-            "have_graph_framed": graph_launch.store_graph_record,
-            "graphs": graph_launch.graph_records,
-            "have_update_framed": graph_launch.store_update_record,
-            "updates": graph_launch.update_records,
-            "plans of graphs": graph_launch.plans_in_use,
-            "have_apart": record_copying_variant,
-            "learn_update": record_update,
-            "learn_rows": record_row_count,
+            "store_node_record": node_launch.store_node_record,
+            "store_graph_record": graph_launch.store_graph_record,
+            "graph_records": graph_launch.graph_records,
+            "store_update_record": graph_launch.store_update_record,
+            "update_records": graph_launch.update_records,
+            "plans_in_use": graph_launch.plans_in_use,
+            "record_copying_variant": record_copying_variant,
+            "record_update": record_update,
+            "record_row_count": record_row_count,
             "UPDATE": nodes.UPDATE,
-            "waiting": pending_refs,
-            "forget_gone": prune_pending_refs,
-            "follow": nodes.attach_tape_node,
-            "tracking": nodes.tape_mode,
-            "NOTHING": NO_RESIDUALS,
-            "GONE": FREED_SOURCES,
+            "pending_refs": pending_refs,
+            "prune_pending_refs": prune_pending_refs,
+            "attach_tape_node": nodes.attach_tape_node,
+            "tape_mode": nodes.tape_mode,
+            "NO_RESIDUALS": NO_RESIDUALS,
+            "FREED_SOURCES": FREED_SOURCES,
             "TRACED": nodes.TRACED,
             "CONSTANT": nodes.TRACED_CONSTANT,
             "UNFINISHED": nodes.UNFINISHED,
@@ -269,7 +270,7 @@ class FastPath:
             "ExternalOp": nodes.ExternalOp,
             "LeafStorage": LeafStorage,
             "BufferSlot": BufferSlot,
-            "DONE": RELEASED_SLOT,
+            "RELEASED_SLOT": RELEASED_SLOT,
             **{cls.__name__: cls for cls in (*VARIANTS, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate)},
             "Block": None,  # created by `link`
         }
@@ -288,10 +289,10 @@ class FastPath:
         for name, k in self.object_table.indices.items():
             table[k] = id(objects_by_name[name])
         self.kept_alive.append(objects_by_name)
-        for name, variable in (("patience", open_context_count), ("meeting", worker_handle)):
+        for name, variable in (("open_context_count", open_context_count), ("worker_handle", worker_handle)):
             ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(variable)
         self.result_count = ctypes.c_int64.from_address(self.library["result_count"])
-        self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])
+        self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["block_byte_counters"])
         self.compute, self.compute_one_of_several = (
             self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("compute_node", "compute_unfused")
         )
@@ -307,7 +308,10 @@ class FastPath:
         )
         self.is_basic = self._make_function("is_basic", CallingConvention.ONE_ARGUMENT)
         self.copy_functions = CopyFunctions(
-            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
+            *[
+                self._make_function(name, CallingConvention.POSITIONAL)
+                for name in ("python_store_specs", "python_copy_tensors", "python_copy_equal_tensors")
+            ]
         )
         self.call_replay = CallReplay(self._make_function("replay_call", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
         compute_signature, compute_graph_signature, instantiate, run_bytecode = (
@@ -355,7 +359,7 @@ class FastPath:
         self.is_announced = True
         for kind, counter in (("node", "_next_serial"), ("recipe", "_next_recipe_serial")):
             first_serial = getattr(nodes, counter)() + RESERVED_SERIAL_NUMBERS
-            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = first_serial
+            ctypes.c_int64.from_address(self.library[f"next_{kind}_serial"]).value = first_serial
             # A counter shared by Python and generated code
             setattr(nodes, counter, self._make_function(f"{kind}_number", CallingConvention.NO_ARGUMENTS))
         self._share_specs()
@@ -409,7 +413,7 @@ class FastPath:
         # First, so that a spec or recipe created meanwhile by another thread is stored too
         upcalls.interning = InterningFunctions(keep, keep_data)
         keep_all()
-        spec_count = ctypes.c_int64.from_address(self.library["specs_kept"])
+        spec_count = ctypes.c_int64.from_address(self.library["spec_count"])
         CacheRecord(
             "specs of the fast path",
             "a spec or a recipe of data, by dtype, shape and strides",

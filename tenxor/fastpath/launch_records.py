@@ -276,10 +276,10 @@ def trace_record(
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:
         return None
-    generic_plan, numbers = plan_and_dims
+    generic_plan, step_dims = plan_and_dims
     if generic_plan.launch_template is None:
         build()
-    words = generic_plan.launch_template.fill_dims(signature, numbers[0], max_work) if generic_plan.launch_template else ()
+    words = generic_plan.launch_template.fill_dims(signature, step_dims[0], max_work) if generic_plan.launch_template else ()
     return (words, generic_plan.plan_without_dims) if words else None
 
 
@@ -341,14 +341,14 @@ def build_record(
         plan = get_exact_plan(signature)
         template = LaunchTemplate.of(signature, source_indices, plan, offset_indices)
         return template.pack_record(signature, get_step_dims(plan.steps[0]), max_work) if template else NO_LAUNCH_RECORD, plan
-    generic_plan, numbers = plan_and_dims
+    generic_plan, step_dims = plan_and_dims
     if generic_plan.launch_template is None:
         generic_plan.launch_template = (
-            LaunchTemplate.of(signature, source_indices, generic_plan.instantiate(numbers), offset_indices) or NO_LAUNCH_RECORD
+            LaunchTemplate.of(signature, source_indices, generic_plan.instantiate(step_dims), offset_indices) or NO_LAUNCH_RECORD
         )
     if not generic_plan.launch_template:
         return NO_LAUNCH_RECORD, generic_plan.plan_without_dims
-    return generic_plan.launch_template.pack_record(signature, numbers[0], max_work), generic_plan.plan_without_dims
+    return generic_plan.launch_template.pack_record(signature, step_dims[0], max_work), generic_plan.plan_without_dims
 
 
 class LaunchTemplate:
@@ -403,23 +403,23 @@ class LaunchTemplate:
         words = [call.compiled.address, 0, len(rows), False, *[word for row in rows for word in row]]  # type: ignore[attr-defined]
         return cls(words, itemsizes, first_size_argument, [offset for offset in offsets if offset >= 0 > record_index_of[offset]])
 
-    def pack_record(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> bytes:
-        """Return the packed launch record with `numbers` filled in; `NO_LAUNCH_RECORD` (empty) if no record can run the step.
+    def pack_record(self, signature: GraphSignature, dims: tuple[Any, ...], max_work: int) -> bytes:
+        """Return the packed launch record with `dims` filled in; `NO_LAUNCH_RECORD` (empty) if no record can run the step.
 
         The arguments are those of `fill_dims`. No record runs `max_work` additions or more, or a kernel with scratch memory. No record runs
         a step that reads at an offset of `signature` which the record lacks, unless the offset is 0.
         """
-        words = self.fill_dims(signature, numbers, max_work)
+        words = self.fill_dims(signature, dims, max_work)
         return self.pack(*words) if words else NO_LAUNCH_RECORD
 
-    def fill_dims(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> list[int]:
-        """Return the integers of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step.
+    def fill_dims(self, signature: GraphSignature, dims: tuple[Any, ...], max_work: int) -> list[int]:
+        """Return the integers of the launch record with `dims` filled in: the sizes, offsets and work of a plan step.
 
-        `numbers` is a result of `get_step_dims`, possibly with symbolic numbers. `signature` is the graph signature with the offsets.
+        `dims` is a result of `get_step_dims`, possibly with symbolic numbers. `signature` is the graph signature with the offsets.
         Return an empty list if the work is `max_work` additions or more, or if the kernel needs scratch memory. The list is also empty if
         an offset missing from the record is not 0.
         """
-        _, _, (out, sources, sizes, split, work, scratch) = numbers
+        _, _, (out, sources, sizes, split, work, scratch) = dims
         sharing = compiler().target.thread_limits
         if scratch or work >= max_work or any([signature.offsets[offset] for offset in self.absent_offsets]):
             return []
@@ -492,19 +492,21 @@ def build_plan_record(plan: Plan) -> StepBytecode:
 
     A step that is left to Python has the position -1 in the record.
     """
-    starts: list[int] = []
+    step_offsets: list[int] = []
     words: list[int] = []
     for step in plan.steps:
         step_words = _build_step_words(step, plan.target)
-        starts.append(8 * (len(plan.steps) + len(words)) if step_words else -1)
+        step_offsets.append(8 * (len(plan.steps) + len(words)) if step_words else -1)
         words += step_words or ()
-    ends = [0] * (len(starts) + 1)  # for each step, the end of the uninterrupted run of generated steps from there on
-    for k in reversed(range(len(starts))):
-        ends[k] = 0 if starts[k] < 0 else ends[k + 1] or k + 1
-    donor_steps = [(k, step) for k, step in enumerate(plan.steps) if starts[k] >= 0 and step.donors]
+    ends = [0] * (len(step_offsets) + 1)  # for each step, the end of the uninterrupted run of generated steps from there on
+    for k in reversed(range(len(step_offsets))):
+        ends[k] = 0 if step_offsets[k] < 0 else ends[k + 1] or k + 1
+    donor_steps = [(k, step) for k, step in enumerate(plan.steps) if step_offsets[k] >= 0 and step.donors]
     overwrite_readers = [(k, step.donors[0][1]) for k, step in donor_steps if not step.extra_outputs]
     donor_readers = [donor for _, step in donor_steps if step.extra_outputs for donor in step.donors]
-    return StepBytecode(struct.pack(f"={len(starts) + len(words)}q", *starts, *words), ends[:-1], overwrite_readers, donor_readers)
+    return StepBytecode(
+        struct.pack(f"={len(step_offsets) + len(words)}q", *step_offsets, *words), ends[:-1], overwrite_readers, donor_readers
+    )
 
 
 def _build_step_words(step: PlanStep, target: Target) -> list[int] | None:

@@ -20,19 +20,26 @@ from .object_layout import REUSED_CLASSES, ObjectTable
 from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS
 from .vectorcall_switch import ENTRY_KINDS, get_entry_symbol
 
-CREATION_FUNCTIONS = ("replay_creation", "python_from_list", "python_from_array", "blank", "fill_from_list", "fill_from_buffer")
+CREATION_FUNCTIONS = (
+    "replay_creation",
+    "python_from_list",
+    "python_from_array",
+    "python_new_blank",
+    "python_fill_rows",
+    "python_copy_buffer",
+)
 DERIVATIVE_FUNCTIONS = ("replay_tape_steps", "python_collect_tape", "python_segment_key", "python_batch_key")
 NUMPY_SUBSTITUTES = (  # generated functions called where the package would call NumPy
     *[f"search_{dtype}" for dtype in SEARCHABLE_DTYPES],
     "interpolate",
-    *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("distinct", "put")],
+    *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("count_distinct", "store_distinct")],
 )
 EXPORTED_FUNCTIONS = (
     *("is_basic", "clear_specs", "python_find_spec", "python_data_recipe", "node_number", "recipe_number"),
     *("python_compute_node", "python_compute_unfused", "run_steps", "python_capture"),
     *("python_sign_call", "python_sign_graph", "clear_signatures", "python_instantiate", "python_evaluate"),
     *("count_pending", "filter_pending", "find_owned"),
-    *("specs_of", "copy_pieces", "copy_alike", "replay_join", "replay_call", *DERIVATIVE_FUNCTIONS),
+    *("python_store_specs", "python_copy_tensors", "python_copy_equal_tensors", "replay_join", "replay_call", *DERIVATIVE_FUNCTIONS),
     *CREATION_FUNCTIONS,
     *NUMPY_SUBSTITUTES,
     *("dealloc_block", "get_block_buffer", "release_blocks"),
@@ -43,14 +50,14 @@ EXPORTED_FUNCTIONS = (
 )
 EXPORTED_VARIABLES = (
     "objects",
-    "counts",
-    "number_of_node",
-    "number_of_recipe",
-    "patience",
-    "meeting",
+    "block_byte_counters",
+    "next_node_serial",
+    "next_recipe_serial",
+    "open_context_count",
+    "worker_handle",
     "result_count",
-    "specs_kept",
-    "stood_there",
+    "spec_count",
+    "original_slot_functions",
 )
 MachineCode: TypeAlias = tuple[LinkedCode, str]  # the linked code, and its origin
 EXPORTS = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method in METHODS])

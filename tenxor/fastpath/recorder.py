@@ -544,7 +544,7 @@ def _can_record_in_place(op: Op, x: Tensor, y: Any) -> bool:
     if is_externally_shared(node) or node.tape_node is not None or not x.layout.is_injective():
         return False
     template = x.spec.templates.get(op, {}).get(_build_operand_key(y))
-    return template is None or (x.spec.nbytes <= MAX_SMALL_BLOCK_BYTES and template.spec not in x.spec.call_templates.get("write", ()))
+    return template is None or (x.spec.nbytes <= MAX_SMALL_BLOCK_BYTES and template.spec not in x.spec.call_templates.get("write_part", ()))
 
 
 def compute_if_possible(node: Node) -> bool:

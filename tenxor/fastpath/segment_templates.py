@@ -85,13 +85,14 @@ def get_segment_steps(signature: SegmentSignature, run_backward: Callable[..., A
     if structure_and_dims is None:
         return record_steps(signature.inputs, run_backward)
     call = SplitCall(*structure_and_dims, None)
-    for rule in call.get_templates():
-        steps: Recording | None = rule.instantiate(call.dims)
+    for template in call.get_templates():
+        steps: Recording | None = template.instantiate(call.dims)
         if steps is not None:
             return steps
     steps = record_steps(signature.inputs, run_backward)
     call.trace_if_due(
-        partial(_trace_segment, signature, run_backward, call.dims), lambda rule: _is_same_replay(rule.instantiate(call.dims), steps)
+        partial(_trace_segment, signature, run_backward, call.dims),
+        lambda template: _is_same_replay(template.instantiate(call.dims), steps),
     )
     return steps
 

@@ -95,17 +95,17 @@ class SplitCall(NamedTuple):
         name: object,
         arguments: Sequence[Any],
         keyword_names: Sequence[str] = (),
-        more_shapes: Sequence[Shape] = (),
+        further_shapes: Sequence[Shape] = (),
         tape_mask: int = 0,
     ) -> SplitCall | None:
         """Return the split call of `name`, a method's name or an operation; None for arguments that no signature can hold.
 
-        `arguments` are the positional arguments, then the values of the keyword arguments `keyword_names`. `more_shapes` are shapes with
+        `arguments` are the positional arguments, then the values of the keyword arguments `keyword_names`. `further_shapes` are shapes with
         further numbers. `tape_mask` is a bit mask of the arguments on the autograd tape (bit k: argument k), if the method then makes
         different nodes. A scalar whose value does not matter is given as its type.
         """
         signature_and_dims = get_size_generic_functions().compute_signature(
-            name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
+            name, tuple(arguments), tuple(keyword_names), tuple(further_shapes), tape_mask
         )
         if signature_and_dims is None:
             return None
@@ -132,8 +132,8 @@ class SplitCall(NamedTuple):
 
         The templates are tried most recently used first. Nothing is recorded or traced.
         """
-        for rule in self.get_templates():
-            template = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
+        for sized_template in self.get_templates():
+            template = get_size_generic_functions().instantiate(sized_template, self.dims, self.specs)
             if template is not None:
                 return template
         return None
@@ -178,9 +178,9 @@ class SplitCall(NamedTuple):
         of this call. Accept the new template only if it gives `template` for the numbers of this call.
         """
 
-        def is_right(rule: SizedTemplate) -> bool:
-            """Return whether `rule`, a new size-generic template, gives `template` for the dims of this call."""
-            instance = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
+        def is_right(sized_template: SizedTemplate) -> bool:
+            """Return whether `sized_template`, a new size-generic template, gives `template` for the dims of this call."""
+            instance = get_size_generic_functions().instantiate(sized_template, self.dims, self.specs)
             return instance is not None and is_same_template(instance, template)
 
         self.trace_if_due(trace, is_right)
@@ -204,7 +204,7 @@ class SplitCall(NamedTuple):
             symbolic_record = trace(signature, graph_signature.capture_in_python([nodes[k] for k in signature.root_slots]))
             return None if symbolic_record is None else SizedRecord(traced.trace, *symbolic_record)
 
-        self.trace_if_due(trace_sized_record, lambda rule: rule.instantiate(self.dims) == record)
+        self.trace_if_due(trace_sized_record, lambda sized_record: sized_record.instantiate(self.dims) == record)
 
     def trace_if_due(self, trace: Callable[[], ProgramType | None], is_right: Callable[[ProgramType], bool]) -> None:
         """Trace a size-generic template with `trace`, if a trace is due, and store the template if `is_right` accepts it.
@@ -223,11 +223,11 @@ class SplitCall(NamedTuple):
         if not templates.should_generalize() or not try_acquire(compute_lock):
             return
         try:
-            rule = None
+            program = None
             if _trace_count < MAX_TRACES:
                 _trace_count += 1
-                rule = trace()
-            templates.insert(rule if rule is not None and is_right(rule) else None, self.dims)
+                program = trace()
+            templates.insert(program if program is not None and is_right(program) else None, self.dims)
         except Exception:  # code without support for symbolic sizes
             templates.insert(None, self.dims)
         finally:
@@ -248,7 +248,7 @@ def can_get_symbolic_sizes(x: Any) -> bool:
 
 def _trace_template(
     concrete_template: ResultTemplate,
-    numbers: Iterable[int],
+    dims: Iterable[int],
     fallback: Callable[..., Any],
     args: Sequence[Any],
     keywords: Mapping[str, Any],
@@ -256,12 +256,12 @@ def _trace_template(
 ) -> SizedTemplate | None:
     """Run a fallback with symbolic sizes, and return the size-generic template of its result, or None.
 
-    `fallback` is called with `args` and `keywords`, whose numbers become symbolic as far as they are among `numbers`. `concrete_template`
+    `fallback` is called with `args` and `keywords`, whose numbers become symbolic as far as they are among `dims`. `concrete_template`
     is the template for the concrete sizes. `describe_call`, or None, takes the same arguments and returns integers to store with the
     template, or None. The traced result must be of the same variant as `concrete_template`, and a single step for a `NodeTemplate`;
     otherwise return None.
     """
-    traced = SymbolicSizes(numbers)
+    traced = SymbolicSizes(dims)
     placeholders, keyword_placeholders, tensors = make_symbolic_arguments(traced, args, keywords)
     with get_size_generic_functions().disable_fast_path():
         first_node_number = next_serial()
@@ -424,11 +424,11 @@ def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
     Each of `step` and `expected` is a tuple: the recipe, the sources, the offsets, and whether derivatives record the node. All must be
     equal.
     """
-    (recipe, sources, starts, follows), (expected_recipe, expected_sources, expected_starts, expected_follows) = step, expected
+    (recipe, sources, offsets, is_recorded), (expected_recipe, expected_sources, expected_offsets, expected_is_recorded) = step, expected
     if (
         not is_same_recipe(recipe, expected_recipe)
-        or starts != expected_starts
-        or follows != expected_follows
+        or offsets != expected_offsets
+        or is_recorded != expected_is_recorded
         or len(sources) != len(expected_sources)
     ):
         return False

@@ -65,12 +65,12 @@ class SizeProgram:
         self.bytecode = struct.pack(f"={len(program)}q", *program)
         self.is_pinned = trace.is_pinned
 
-    def evaluate(self, *numbers: int) -> tuple[int, ...] | None:
-        """Return the results for the sizes `numbers`, the inputs of the trace in order, evaluated by the generated code.
+    def evaluate(self, *dims: int) -> tuple[int, ...] | None:
+        """Return the results for the sizes `dims`, the inputs of the trace in order, evaluated by the generated code.
 
         Return None if a guard fails or a value overflows 64 bits.
         """
-        return get_size_generic_functions().run_bytecode(self.bytecode, numbers)
+        return get_size_generic_functions().run_bytecode(self.bytecode, dims)
 
 
 class PackedRecord(NamedTuple):
@@ -109,11 +109,11 @@ class SizedRecord(SizeProgram):
         self.record = PackedRecord.of(words, plan)
         super().__init__(trace, [*[words[k] for k in self.record.symbolic_positions], 0])  # the 0 makes the results non-empty
 
-    def instantiate(self, numbers: Sequence[int]) -> bytes | None:
-        """Return the launch record for the sizes `numbers`, equal to the one made by the generated code; None if a guard fails or a value
+    def instantiate(self, dims: Sequence[int]) -> bytes | None:
+        """Return the launch record for the sizes `dims`, equal to the one made by the generated code; None if a guard fails or a value
         overflows.
         """
-        symbolic_words = self.evaluate(*numbers)
+        symbolic_words = self.evaluate(*dims)
         if symbolic_words is None:
             return None
         words = list(struct.unpack(f"={len(self.record.packed_words) // 8}q", self.record.packed_words))
@@ -233,7 +233,7 @@ class SizedTemplate(SizeProgram):
         """
         self.variant = VARIANT_NUMBERS.get(type(concrete), -1)
         if self.variant < 0:
-            raise TypeError(f"a template of the variant {type(concrete).__name__} has no rule")
+            raise TypeError(f"a template of the variant {type(concrete).__name__} has no size-generic template")
         self.is_single = isinstance(concrete, RecipeTemplate) and concrete.recipe is not None
         noted_specs = given_specs if len(given_specs) <= MAX_NOTED_SPECS else ()
         specs = NumberedSpecs(noted_specs)
@@ -242,9 +242,9 @@ class SizedTemplate(SizeProgram):
         numbers, operand_values = list[Any]([shift]), list[Any]()
         steps, operand_patterns, element_specs, packed_records = [], [], [], []
         symbolic_steps = _list_steps(symbolic)
-        for recipe, sources, starts, follows in symbolic_steps:
+        for recipe, sources, offsets, is_recorded in symbolic_steps:
             if recipe.is_uncacheable:
-                raise TypeError("an uncacheable recipe has no size-generic rule")
+                raise TypeError("an uncacheable recipe has no size-generic template")
             values = [get_symbolic_size(s) for s in sources if has_symbolic_value(s)]
             if values and self.is_single:
                 raise TypeError("a template of a single operation must have no symbolic number as an operand")
@@ -258,8 +258,10 @@ class SizedTemplate(SizeProgram):
             steps.append(
                 (recipe.op, recipe.dtypes, recipe.keeps_order, spec_number, operand_spec_numbers, only_number, dict(recipe.residuals or ()))
             )
-            operand_patterns.append((tuple([get_scalar_pattern(s) if has_symbolic_value(s) else s for s in sources]), len(starts), follows))
-            operand_values += [*starts, *values]
+            operand_patterns.append(
+                (tuple([get_scalar_pattern(s) if has_symbolic_value(s) else s for s in sources]), len(offsets), is_recorded)
+            )
+            operand_values += [*offsets, *values]
         if self.is_single:  # the caller knows sources and offsets
             self.fixed_step_operands: tuple[StepOperands, ...] | None = ()
         elif any([isinstance(number, SymInt) for number in operand_values]):

@@ -77,19 +77,19 @@ def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_n
     steps = []
     for node in order:
         sources: list[Scalar | int] = []
-        starts = list(node.offsets)
+        step_offsets = list(node.offsets)
         for k, source in enumerate(node.sources):
             if type(source) is not Node:
                 sources.append(source)  # type: ignore[arg-type]
             elif source in inputs:
                 input_index = inputs.index(source)
                 sources.append(input_index)
-                starts[k] -= offsets[input_index]
+                step_offsets[k] -= offsets[input_index]
             else:
                 sources.append(-1 - order.index(source))
         is_unrecorded = node.tape_node is None or (node.tape_node is TRACED_CONSTANT and tape_mode.get() is True)
         is_constant = is_unrecorded and any([type(s) is Node and s.tape_node is not None for s in node.sources])
-        steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
+        steps.append((node.recipe, tuple(sources), tuple(step_offsets), not is_constant))
     read_inputs = {k for _, sources, *_ in steps for k in sources if type(k) is int}
     return StepsTemplate(result.spec, tuple(steps)) if read_inputs.issuperset(range(len(inputs))) else None
 

@@ -35,14 +35,14 @@ SLOT_LOCATIONS: dict[str, tuple[str, int, int]] = {
     "slot_setitem": ("__setitem__", _TP_AS_MAPPING_OFFSET, 16),
     "slot_item": ("__getitem__", _TP_AS_SEQUENCE_OFFSET, 24),
     "slot_bool": ("__bool__", TP_AS_NUMBER_OFFSET, 72),
-    "slot_compared": ("__lt__", 0, 200),
+    "slot_compare": ("__lt__", 0, 200),
     **{
         f"slot_{name}": (f"__{name}__", TP_AS_NUMBER_OFFSET, offset)
         for name, offset in (*UNARY_SLOT_OFFSETS.items(), *IN_PLACE_SLOT_OFFSETS.items())
     },
 }
 # The slot function that each method wraps
-WRAPPED_SYMBOLS = {f"__{r}{name}__": f"number_{name}" for name in BINARY_SLOT_OFFSETS for r in ("", "r")}
+WRAPPED_SYMBOLS = {f"__{r}{name}__": f"slot_{name}" for name in BINARY_SLOT_OFFSETS for r in ("", "r")}
 BINARY_SYMBOLS = tuple(dict.fromkeys(WRAPPED_SYMBOLS.values()))
 # Offset, in bytes, of the pointer to the `wrapperbase` in a slot wrapper.
 _WRAPPER_BASE_OFFSET = 40
@@ -54,12 +54,12 @@ class _WrapperBase(ctypes.Structure):
 
     _fields_ = (
         ("name", ctypes.c_char_p),
-        ("place", ctypes.c_int),
+        ("offset", ctypes.c_int),
         ("function", ctypes.c_void_p),
         ("wrapper", ctypes.c_void_p),
         ("doc", ctypes.c_char_p),
         ("flags", ctypes.c_int),
-        ("known_as", ctypes.c_void_p),
+        ("name_strobj", ctypes.c_void_p),
     )
 
 
@@ -78,10 +78,10 @@ def make_slot_wrapper(cls: type, name: str, function: int, text: str, kept_alive
     if type(int_wrapper).__basicsize__ != _WRAPPER_BASE_OFFSET + 16:
         raise LookupError(f"a slot wrapper of int has {type(int_wrapper).__basicsize__} bytes; it must have {_WRAPPER_BASE_OFFSET + 16}")
     int_base = ctypes.POINTER(_WrapperBase).from_address(id(int_wrapper) + _WRAPPER_BASE_OFFSET).contents
-    if int_base.name != name.encode() or int_base.known_as != id(int_wrapper.__name__):
+    if int_base.name != name.encode() or int_base.name_strobj != id(int_wrapper.__name__):
         raise LookupError(f"the slot wrapper int.{name} is not laid out as expected")
     wrapper_base = _WrapperBase(
-        int_base.name, int_base.place, int_base.function, int_base.wrapper, text.encode(), int_base.flags, int_base.known_as
+        int_base.name, int_base.offset, int_base.function, int_base.wrapper, text.encode(), int_base.flags, int_base.name_strobj
     )
     kept_alive.append(wrapper_base)
     return _new_wrapper(cls, ctypes.byref(wrapper_base), function)
@@ -119,7 +119,7 @@ class SlotSwitch:
         """
         if (
             not self._entries
-            and _view_slot(self._class, TP_AS_NUMBER_OFFSET, BINARY_SLOT_OFFSETS["add"]).value == self._library["number_add"]
+            and _view_slot(self._class, TP_AS_NUMBER_OFFSET, BINARY_SLOT_OFFSETS["add"]).value == self._library["slot_add"]
         ):
             self._entries = self._check_slots()
         return [partial(setattr, slot, "value", address) for slot, address in self._entries]
@@ -133,7 +133,7 @@ class SlotSwitch:
         """
         library, cls, entries = self._library, self._class, []
         for name, entry in BINARY_SLOT_OFFSETS.items():
-            if _view_slot(cls, TP_AS_NUMBER_OFFSET, entry).value != library[f"number_{name}"]:
+            if _view_slot(cls, TP_AS_NUMBER_OFFSET, entry).value != library[f"slot_{name}"]:
                 raise LookupError(f"the slot of __{name}__ does not hold the function that its slot wrapper calls")
         nothing = type("Nothing", (), {"__slots__": ()})
         for name, (method, table, entry) in SLOT_LOCATIONS.items():
@@ -146,6 +146,6 @@ class SlotSwitch:
                 or (value_without_method and value_without_method == expected_slot.value)
             ):
                 raise LookupError(f"the slot of {method} does not hold the expected function")
-            ctypes.c_void_p.from_address(library["stood_there"] + 8 * SLOT_INDICES[name]).value = slot.value
+            ctypes.c_void_p.from_address(library["original_slot_functions"] + 8 * SLOT_INDICES[name]).value = slot.value
             entries.append((slot, library[name]))
         return entries

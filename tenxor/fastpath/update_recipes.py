@@ -31,7 +31,7 @@ def record_update(x: Tensor, result: Tensor) -> None:
     if storage_node.buffer is not None and node.buffer is None:
         record_template(
             x.spec.call_templates,
-            "update",
+            "update_part",
             (node.recipe, storage_node.size),
             NodeTemplate(x.spec, _build_update_recipe(x, storage_node, node, result)),
         )
@@ -53,11 +53,11 @@ def _build_update_recipe(x: Tensor, storage_node: Node, node: Node, result: Tens
     new_sources = tuple([make_data_node(allocate(0), s.shape, s.dtype) if type(s) is Node else s for s in node.sources])
     new_storage_node = new_sources[node.sources.index(storage_node)]
     assert type(new_storage_node) is Node
-    value, through = Node(node.recipe, new_sources, node.offsets), broadcast_layout(result.layout, spec.shape, "assignment")
-    if not is_update(value, through, new_storage_node, x.layout):
+    value, operand_layout = Node(node.recipe, new_sources, node.offsets), broadcast_layout(result.layout, spec.shape, "assignment")
+    if not is_update(value, operand_layout, new_storage_node, x.layout):
         return None
     storage_layout = Layout.contiguous((storage_node.size,))
-    return Node.of(UPDATE, (storage_node.size,), spec.dtype, (new_storage_node, value), (storage_layout, through), x.layout).recipe
+    return Node.of(UPDATE, (storage_node.size,), spec.dtype, (new_storage_node, value), (storage_layout, operand_layout), x.layout).recipe
 
 
 def record_copying_variant(node: Node, source_mask: int) -> None:

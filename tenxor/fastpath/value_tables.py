@@ -10,7 +10,7 @@ from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, NUMBER_TYPES, boolean, dt
 from ..ops.reductions import REDUCTIONS
 from .copy_descriptors import INDEX_DTYPES
 
-STRINGS = ("item", "out", "shape", "dtype", "write", "update", "spec", "offset", "picked", "__call__", "rows")
+STRINGS = ("item", "out", "shape", "dtype", "write_part", "update_part", "spec", "offset", "select_rows", "__call__", "row_count")
 
 
 def build_value_tables() -> dict[str, Any]:

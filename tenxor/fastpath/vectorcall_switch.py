@@ -15,7 +15,7 @@ from .._utils.patchable import PatchableFunction
 
 # Offsets in a type object, in bytes: `tp_vectorcall_offset` and `tp_flags`; and the flag Py_TPFLAGS_HAVE_VECTORCALL.
 _TP_VECTORCALL_OFFSET, TP_FLAGS_OFFSET, _HAVE_VECTORCALL_FLAG = 56, 168, 1 << 11
-ENTRY_KINDS = ("unary", "binary", "ternary", "again", "convert")  # kinds of functions, each with a generated entry point
+ENTRY_KINDS = ("unary", "binary", "ternary", "replay", "convert")  # kinds of functions, each with a generated entry point
 
 
 def get_entry_symbol(kind: str) -> str:

@@ -124,13 +124,13 @@ def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambd
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
-    if key in spec.call_templates.get("write", ()) or is_transient(spec):
+    if key in spec.call_templates.get("write_part", ()) or is_transient(spec):
         return False
     write = WriteDescription.of(view, value)
     template = WriteTemplate(spec)
     if write is not None:
         split_call = SplitCall.of(
-            "write", (view, value if type(value) is Tensor else key), more_shapes=(write.storage_shape, write.source.storage_shape)
+            "write_part", (view, value if type(value) is Tensor else key), further_shapes=(write.storage_shape, write.source.storage_shape)
         )
         instance = None if split_call is None else split_call.instantiate()
         if instance is None and not can_write():
@@ -140,7 +140,7 @@ def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambd
             split_call.trace_template(template, lambda: write.trace_sized_template(split_call.dims, template))
     elif not can_write():
         return False
-    record_template(spec.call_templates, "write", key, template)
+    record_template(spec.call_templates, "write_part", key, template)
     return template.launch_record != NO_LAUNCH_RECORD and get_ident() not in _retrying_threads
 
 
@@ -210,9 +210,9 @@ class WriteDescription(NamedTuple):
         dtype, shape, (number, layout, source_shape, source_dtype) = self.dtype, self.layout.shape, self.source
         storage_node = make_data_node(allocate(0), self.storage_shape, dtype)
         source: Node | Scalar = Scalar(number, dtype) if number is not None else make_data_node(allocate(0), source_shape, source_dtype)
-        through = broadcast_layout(layout, shape, "assignment") if number is None else None
+        operand_layout = broadcast_layout(layout, shape, "assignment") if number is None else None
         storage_layout = Layout.contiguous((storage_node.size,))
-        return Node.of(STORE, (storage_node.size,), dtype, (storage_node, source), (storage_layout, through), self.layout), source
+        return Node.of(STORE, (storage_node.size,), dtype, (storage_node, source), (storage_layout, operand_layout), self.layout), source
 
     def build_template(self, spec: Spec) -> WriteTemplate:
         """Return the template of the write, with its launch record. `spec` is the spec of the view written to.

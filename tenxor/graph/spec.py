@@ -498,4 +498,4 @@ def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[upcalls.Cal
         return original(*args, **kwargs)
 
     function.__annotations__ = original.__annotations__  # from CPython 3.14 on, `wraps` misses annotations that were set explicitly
-    return make_patchable(function, "again", name)
+    return make_patchable(function, "replay", name)

@@ -20,7 +20,12 @@ from ..dtypes import SEARCHABLE_DTYPES, DType
 from ..layout.coords import find_constant_step
 from .host_op_table import Array, HostOp
 
-_ARGUMENT_COUNTS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # number of arguments; those in `_FLOAT_ARGUMENTS` are floats
+_ARGUMENT_COUNTS = {
+    "search": 8,
+    "interpolate": 13,
+    "count_distinct": 2,
+    "store_distinct": 3,
+}  # number of arguments; those in `_FLOAT_ARGUMENTS` are floats
 _FLOAT_ARGUMENTS = {"interpolate": (10, 12)}
 _FLOAT_NAMES = {"f": "float", "d": "double"}
 EndHeights = tuple[float | None, float | None]
@@ -74,13 +79,13 @@ def write_distinct(x: Array, allocate_result: Callable[[int], Array]) -> bool:
     empty or complex arrays or without the fast path, `allocate_result` is not called.
     """
     name = _FLOAT_NAMES.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
-    count_address, write_address = _find_address(f"distinct_{name}"), _find_address(f"put_{name}")
+    count_address, write_address = _find_address(f"count_distinct_{name}"), _find_address(f"store_distinct_{name}")
     if not x.size or count_address is None or write_address is None:
         return False
     ordered = np.sort(x)
     start, count, _ = _describe_memory(ordered)
-    result = allocate_result(_make_function(count_address, "distinct")(start, count))
-    _make_function(write_address, "put")(start, count, _describe_memory(result)[0])
+    result = allocate_result(_make_function(count_address, "count_distinct")(start, count))
+    _make_function(write_address, "store_distinct")(start, count, _describe_memory(result)[0])
     return True
 
 

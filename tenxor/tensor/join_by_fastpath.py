@@ -60,13 +60,13 @@ def join_by_fast_path(
     fast_path = upcalls.installed
     if fast_path is None or type(tensors[0]) is not cls:
         return None
-    specs_of, copy, copy_alike = fast_path.copy_functions
+    write_spec_addresses, copy_rows, copy_equal_specs = fast_path.copy_functions
     pieces = tuple(tensors)
-    result = _join_equal_specs(copy_alike, cls, op, pieces, axis, stacked)
+    result = _join_equal_specs(copy_equal_specs, cls, op, pieces, axis, stacked)
     if result is not None:
         return result
     table = np.empty((COPY_TABLE_COLUMNS, len(pieces)), np.int64)
-    if not specs_of(pieces, _address(table)):
+    if not write_spec_addresses(pieces, _address(table)):
         return None
     specs, spec_indices = _distinct_specs(pieces, table[0])
     dtypes = list({spec.dtype for spec in specs})
@@ -90,14 +90,14 @@ def join_by_fast_path(
             table[2] = _gather_per_piece([spec.nbytes // rows for spec in specs], spec_indices)
             table[1] = _compute_start_offsets(table[2]) + _address(out)
             table[3] = dtype.itemsize
-            is_copied = copy(pieces, _address(table), rows, nbytes // rows)
+            is_copied = copy_rows(pieces, _address(table), rows, nbytes // rows)
         else:
-            is_copied = _join_by_dtype(copy, pieces, table, specs, spec_indices, out, axis, stacked)
+            is_copied = _join_by_dtype(copy_rows, pieces, table, specs, spec_indices, out, axis, stacked)
     return cls(Storage(make_data_node(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if is_copied else None
 
 
 def _join_equal_specs(
-    copy_alike: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
+    copy_equal_specs: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
 ) -> _T | None:
     """Return a new tensor of contiguous pieces of equal spec, or None for pieces that are large, empty or of different specs, or if the
     fast path declines.
@@ -113,7 +113,7 @@ def _join_equal_specs(
     nbytes, width = size * dtype.itemsize, spec.nbytes // rows
     with compute_lock:
         buffer = allocate(nbytes, op, shape, dtype)
-        is_copied = copy_alike(pieces, _address(buffer.array), width, dtype.itemsize, rows, nbytes // rows)
+        is_copied = copy_equal_specs(pieces, _address(buffer.array), width, dtype.itemsize, rows, nbytes // rows)
     return cls(Storage(make_data_node(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if is_copied else None
 
 
@@ -166,7 +166,7 @@ def _join_shape(shapes: list[Shape], counts: list[int], axis: int | None, stacke
 
 
 def _join_by_dtype(
-    copy: Callable[..., bool],
+    copy_rows: Callable[..., bool],
     pieces: tuple[Any, ...],
     table: Array,
     specs: list[Spec],
@@ -179,7 +179,7 @@ def _join_by_dtype(
     possible.
 
     `table` is the table of `join_by_fast_path`, with a column for each piece; the rows after the first are overwritten. False stands for
-    pieces of several shapes joined along an axis after the first, or a copy declined by `copy`.
+    pieces of several shapes joined along an axis after the first, or a copy declined by `copy_rows`.
     """
     addresses, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows
@@ -196,7 +196,7 @@ def _join_by_dtype(
         dtype_buffer = np.empty(int(dtype_widths.sum()) // dtype.itemsize, dtype.numpy)
         addresses[has_dtype] = _compute_start_offsets(dtype_widths) + _address(dtype_buffer)
         dtype_buffers.append(dtype_buffer)
-    if not copy(pieces, _address(table), 1, 0):
+    if not copy_rows(pieces, _address(table), 1, 0):
         return False
     if in_order:
         flat, sizes = out.reshape(-1), [spec.size for spec in specs]

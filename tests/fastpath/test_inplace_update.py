@@ -275,12 +275,12 @@ def test_operand_read_by_python_during_an_update_keeps_its_value(monkeypatch: py
     import ctypes
 
     table = (ctypes.c_void_p * len(names)).from_address(fast_path.library["objects"])
-    kept = table[names["have_framed"]]
-    table[names["have_framed"]] = id(meanwhile)
+    kept = table[names["store_node_record"]]
+    table[names["store_node_record"]] = id(meanwhile)
     try:
         t[1:, 1:] -= y
     finally:
-        table[names["have_framed"]] = kept
+        table[names["store_node_record"]] = kept
     a[1:, 1:] -= right
     assert bits(t) == bits(a) and bits(y) == bits(right)
     assert seen and all(x == bits(right) for x in seen)

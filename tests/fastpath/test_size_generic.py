@@ -458,4 +458,4 @@ def test_node_seen_only_in_larger_graphs_gets_a_launch_record(line: Callable[[An
             line(x[:n]).realize()
     finally:
         sys.setprofile(None)
-    assert met.count("have_framed") <= 2, "that of a rule for others than those"
+    assert met.count("store_node_record") <= 2, "that of a rule for others than those"

@@ -159,7 +159,7 @@ def test_reflected_operator_of_a_subclass_goes_first() -> None:
         wanted = program()
     assert [program() for _ in range(3)] == [wanted] * 3
     for cls in (Tensor, Plain):
-        assert _view_slot(cls, TP_AS_NUMBER_OFFSET, _BINARY["add"]).value == fastpath.fast_path.library["number_add"]  # type: ignore[union-attr]
+        assert _view_slot(cls, TP_AS_NUMBER_OFFSET, _BINARY["add"]).value == fastpath.fast_path.library["slot_add"]  # type: ignore[union-attr]
 
 
 def test_methods_assigned_to_tensor_replace_operators(monkeypatch: pytest.MonkeyPatch) -> None:

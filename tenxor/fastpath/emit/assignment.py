@@ -1,8 +1,5 @@
-"""Emitters for assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node
-(the immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python when the fast path is
-built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node (the
+immutable value) of a tensor's memory; a known scalar is a Python number in a storage.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
@@ -27,8 +24,7 @@ from .template_cache import get_cache_table
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to assign to an element or a part of a tensor. `method_entries.emit_module` calls this at build
-    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to assign to an element or a part of a tensor.
 
     The functions emitted include `set_item`, `assign_item`, `set_element`, `set_masked`, `write_part`, `store_number`, `are_equal_tuples`,
     `replace_elements` and `unshare_storage`.
@@ -39,9 +35,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_store_number(
         FunctionBuilder(module, objects, "store_number", [("start", POINTER), ("dtype", POINTER), ("offset", I64), ("number", POINTER)], I1)
     )
-    _emit_are_equal_tuples(FunctionBuilder(module, objects, "are_equal_tuples", [("one", POINTER), ("other", POINTER)], I1))
+    _emit_are_equal_tuples(FunctionBuilder(module, objects, "are_equal_tuples", [("left", POINTER), ("right", POINTER)], I1))
     _emit_replace_elements(
-        FunctionBuilder(module, objects, "replace_elements", [("x", POINTER), ("found", POINTER), ("beside", POINTER)], I1)
+        FunctionBuilder(module, objects, "replace_elements", [("x", POINTER), ("result", POINTER), ("operand", POINTER)], I1)
     )
     _emit_unshare_storage(FunctionBuilder(module, objects, "unshare_storage", [("storage", POINTER)], I1))
     _emit_set_masked(FunctionBuilder(module, objects, "set_masked", [("x", POINTER), ("mask", POINTER), ("value", POINTER)]))
@@ -384,11 +380,11 @@ def _emit_write_part(f: FunctionBuilder) -> None:
 
     def instantiate_rule() -> list[Value]:
         f.require(f.call("sign_write", I1, [storage, spec, value]))
-        return [f.call("instantiate_cached", POINTER, [*cache_table, f.load_object("'write'"), key])]
+        return [f.call("instantiate_cached", POINTER, [*cache_table, f.load_object("'write_part'"), key])]
 
     def write() -> list[Value]:
-        template = f.hold_borrowed(find_or_instantiate(f, cache_table, f.load_object("'write'"), key, instantiate_rule))
-        f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
+        template = f.hold_borrowed(find_or_instantiate(f, cache_table, f.load_object("'write_part'"), key, instantiate_rule))
+        f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "NO_LAUNCH_RECORD"))
         f.emit_if(f.is_object(kind, "int"), lambda: require_in_range(f, value, template, "WriteTemplate"))
         f.emit_if(shares_storage, lambda: f.require(_are_disjoint(f, (key, f.unbox_integer(start)), (spec, offset))))
         (source,) = f.choose(is_tensor, lambda: [_compute_source(f, value)], lambda: [_new_scalar(f, value)])

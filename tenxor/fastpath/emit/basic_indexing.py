@@ -1,8 +1,5 @@
-"""Emitters for basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
-(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python when the fast path is built.
-`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
+(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called.
 """
 
 from __future__ import annotations
@@ -40,16 +37,14 @@ class SelectedView(NamedTuple):
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read a tensor by a key, and to find the element or the view that a basic key selects.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
 
     The functions emitted include `get_item`, `select_item`, `item_at`, `gather_among_slices`, `find_element`, `evaluate_key` and
     `is_basic`.
     """
     parameters = [("x", POINTER), ("key", POINTER)]
     _emit_find_element(FunctionBuilder(module, objects, "find_element", parameters, I64))
-    _emit_evaluate_key(FunctionBuilder(module, objects, "evaluate_key", [*parameters, ("found", POINTER)], I1))
-    _emit_is_basic(FunctionBuilder(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], is_exported=True))
+    _emit_evaluate_key(FunctionBuilder(module, objects, "evaluate_key", [*parameters, ("dims", POINTER)], I1))
+    _emit_is_basic(FunctionBuilder(module, objects, "is_basic", [("self", POINTER), ("tensor_and_key", POINTER)], is_exported=True))
     _emit_gather_among_slices(FunctionBuilder(module, objects, "gather_among_slices", parameters))
     _emit_select_item(FunctionBuilder(module, objects, "select_item", parameters))
     _emit_get_item(FunctionBuilder(module, objects, "get_item", parameters))
@@ -265,8 +260,8 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
 
     So the result is False also for an index out of range, and for a tensor without strides. An error other than MemoryError is raised.
     """
-    _, pair = f.arguments
-    x, key = (f.tuple_item(pair, k) for k in range(2))
+    _, tensor_and_key = f.arguments
+    x, key = (f.tuple_item(tensor_and_key, k) for k in range(2))
     is_element, _ = find_element(f, x, key)
     is_basic = f.or_else(is_element, lambda: f.call("evaluate_key", I1, [x, key, f.local(array(I64, VIEW_DIMS + 2))]))
     f.emit_if(~is_basic, f.propagate_error)
@@ -419,10 +414,10 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
         f.require(f.call("compute_node", I1, [node]))
 
     f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), compute_whole)
-    point_spec = f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
+    scalar_spec = f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
     number = f.require_new(f.call("load_number", POINTER, [f.get_slot(node, "Node.buffer"), dtype, offset]))
     f.release_held(dtype, node)
-    element = new_known_scalar(f, number, point_spec)
+    element = new_known_scalar(f, number, scalar_spec)
     f._held[:] = held_references
     return element
 

@@ -1,8 +1,5 @@
-"""Emitters for the batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder
-is a node without a value, in place of an argument; a traced node is one that depends on it. Emitters run in Python when the fast path is
-built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""The batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder is a node
+without a value, in place of an argument; a traced node is one that depends on it.
 
 Under this key `autodiff/batching.py` records the nodes of a batch, and `autodiff/scan_loop.py` compiled iterations.
 
@@ -34,17 +31,17 @@ INDEPENDENT_NODE_NUMBER = -1 << 40
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to build the key of traced nodes from a walk through them. `method_entries.emit_module` calls this
-    at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to build the key of traced nodes from a walk through them.
 
     The functions emitted include `is_traced`, `append_to_batch_key`, `build_batch_key` and its entry for Python, `python_batch_key`.
     """
     _emit_is_traced(FunctionBuilder(module, objects, "is_traced", [("x", POINTER)], I1))
-    parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64), ("has_marks", I1)]
+    parameters = [("node", POINTER), ("next_number", POINTER), ("inputs", POINTER), ("depth", I64), ("has_marks", I1)]
     _emit_append_to_batch_key(FunctionBuilder(module, objects, "append_to_batch_key", parameters, I1))
-    _emit_build_batch_key(FunctionBuilder(module, objects, "build_batch_key", [("args", POINTER)]))
+    key_parameters = [(name, POINTER) for name in ("roots", "placeholders", "inputs", "marks_flag")]
+    _emit_build_batch_key(FunctionBuilder(module, objects, "build_batch_key", key_parameters))
     f = FunctionBuilder(module, objects, "python_batch_key", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
-    f.return_or_none(f.call("build_batch_key", POINTER, [f.arguments[1]]))
+    f.return_or_none(f.call("build_batch_key", POINTER, [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(len(key_parameters))]))
 
 
 def _emit_is_traced(f: FunctionBuilder) -> None:
@@ -53,9 +50,9 @@ def _emit_is_traced(f: FunctionBuilder) -> None:
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Node"))
-    past = f.get_slot(x, "Node.tape_node")
+    tape_node = f.get_slot(x, "Node.tape_node")
     f.decline_if(f.is_object(f.get_slot(f.get_slot(x, "Node.recipe"), "Recipe.op"), "PLACEHOLDER"))
-    f.emit_return(is_valueless(f, past))
+    f.emit_return(is_valueless(f, tape_node))
 
 
 def _visit_if_traced(f: FunctionBuilder, node: Value, *further_arguments: Value) -> None:
@@ -98,13 +95,13 @@ def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
     """
     node, next_number, inputs, depth, has_marks = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
-    past, recipe, sources, offsets = (f.get_slot(node, f"Node.{slot}") for slot in ("tape_node", "recipe", "sources", "offsets"))
+    tape_node, recipe, sources, offsets = (f.get_slot(node, f"Node.{slot}") for slot in ("tape_node", "recipe", "sources", "offsets"))
     mark = _load_mark(f, node, has_marks)
     f.decline_if(f.is_instance(f.get_slot(recipe, "Recipe.op"), "ExternalOp"))
     # The result of a function with its own derivative has a tape node with sources and of another recipe.
-    is_leaf = lambda: f.load_word(f.get_slot(past, "TapeNode.sources"), SIZE_OFFSET).equals(0)
-    has_matching_recipe = lambda: f.or_else(f.get_slot(past, "TapeNode.recipe").equals(recipe), is_leaf)
-    f.require(f.or_else(~f.is_instance(past, "TapeNode"), has_matching_recipe))
+    is_leaf = lambda: f.load_word(f.get_slot(tape_node, "TapeNode.sources"), SIZE_OFFSET).equals(0)
+    has_matching_recipe = lambda: f.or_else(f.get_slot(tape_node, "TapeNode.recipe").equals(recipe), is_leaf)
+    f.require(f.or_else(~f.is_instance(tape_node, "TapeNode"), has_matching_recipe))
     f.for_range(
         f.load_word(sources, SIZE_OFFSET),
         lambda k: _visit_if_traced(f, f.tuple_item(sources, k), next_number, inputs, depth + 1, has_marks),
@@ -157,14 +154,13 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `build_batch_key(args)`: return the key of traced nodes, a new bytes object; null to decline. Python calls the function as
-    `python_batch_key`. The key tells how the roots depend on the placeholders.
+    """Emit `build_batch_key(roots, placeholders, inputs, marks_flag)`: return the key of traced nodes, a new bytes object; null to decline.
+    Python calls the function as `python_batch_key`. The key tells how the roots depend on the placeholders.
 
-    `args` is the address of three lists, `roots`, `placeholders` and `inputs`, and of True or False, `has_marks` of `append_to_batch_key`.
+    `roots`, `placeholders` and `inputs` are lists; `marks_flag`, True or False, is `has_marks` of `append_to_batch_key`.
     The nodes and scalars read besides the placeholders are appended to `inputs`. After null, `inputs` may have grown.
     """
-    (args,) = f.arguments
-    roots, placeholders, inputs, marks_flag = (args.at(k, POINTER).load(POINTER) for k in range(4))
+    roots, placeholders, inputs, marks_flag = f.arguments
     has_marks = f.is_object(marks_flag, "True")
     f.call("begin_walk", VOID, [f.i64(MAX_WALKED_NODES)])
     next_number = f.local(I64, f.list_length(placeholders))

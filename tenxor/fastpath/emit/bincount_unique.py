@@ -1,8 +1,5 @@
-"""Emitters for `bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
-(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements. Emitters run in Python when the fast
-path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
-describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
-returning null, false or 0; then the fallback in Python does the work.
+"""`bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
+(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements.
 """
 
 from __future__ import annotations
@@ -16,8 +13,7 @@ from ...native.counting_ops import COUNTABLE_DTYPES, UNIQUE_ALL, UNIQUE_COUNTS, 
 from ..direct_call_programs import BINCOUNT
 from ..limits import MAX_SMALL_BLOCK_BYTES, SORTABLE_LLVM_TYPES
 from ..object_layout import BYTES_CONTENT_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
-from ..strided_copy import SOURCE_INDEX_OFFSET, SOURCE_START_OFFSET
-from .direct_calls import collect_operands, get_operand_address, get_result_address, load_operand_extent, pack_results
+from .direct_calls import collect_operands, copy_operand, get_result_address, load_operand_extent, pack_results
 from .function_builder import FunctionBuilder
 
 COMPARED_LANES = 8  # of the vectors in which elements are compared
@@ -27,52 +23,55 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
-    """
+    """Emit into `module` the functions for `bincount` and `unique`: the entry `replay_counted`, and loops for each dtype."""
     for dtype in COUNTABLE_DTYPES:
-        integer_parameters = [("start", POINTER), ("count", I64), ("apart", I64)]
-        _emit_find_range(FunctionBuilder(module, objects, f"range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)
-        _emit_count_integers(FunctionBuilder(module, objects, f"count_{dtype}", [*integer_parameters, ("to", POINTER)], I1), dtype)
+        integer_parameters = [("start", POINTER), ("count", I64), ("stride", I64)]
+        _emit_find_range(FunctionBuilder(module, objects, f"find_range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)
+        _emit_count_integers(FunctionBuilder(module, objects, f"count_integers_{dtype}", [*integer_parameters, ("to", POINTER)], I1), dtype)
         _emit_add_weights(
             FunctionBuilder(
-                module, objects, f"weigh_{dtype}", [*integer_parameters, ("weights", POINTER), ("beside", I64), ("to", POINTER)], I1
+                module,
+                objects,
+                f"add_weights_{dtype}",
+                [*integer_parameters, ("weights", POINTER), ("weight_stride", I64), ("to", POINTER)],
+                I1,
             ),
             dtype,
         )
     for name, kind in zip(SORTABLE_LLVM_TYPES, SORTED_TYPES, strict=True):
         sorted_parameters, to = [("start", POINTER), ("count", I64)], ("to", POINTER)
-        _emit_count_distinct(FunctionBuilder(module, objects, f"distinct_{name}", sorted_parameters, I64, is_exported=True), kind)
-        _emit_put_distinct(FunctionBuilder(module, objects, f"put_{name}", [*sorted_parameters, to], I64, is_exported=True), kind)
+        _emit_count_distinct(FunctionBuilder(module, objects, f"count_distinct_{name}", sorted_parameters, I64, is_exported=True), kind)
+        _emit_store_distinct(
+            FunctionBuilder(module, objects, f"store_distinct_{name}", [*sorted_parameters, to], I64, is_exported=True), kind
+        )
     for bits in _COMPARED_BITS:
-        run_parameters = [(name, POINTER) for name in ("start", "places", "values", "indices", "inverse", "counts")]
-        _emit_count_runs(FunctionBuilder(module, objects, f"runs_{bits}", [*run_parameters[:2], ("count", I64)], I64), bits)
-        _emit_put_runs(FunctionBuilder(module, objects, f"put_runs_{bits}", [*run_parameters, ("count", I64)], I1), bits)
-    program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "tables")]
+        run_parameters = [(name, POINTER) for name in ("start", "permutation", "values", "indices", "inverse", "counts")]
+        _emit_count_runs(FunctionBuilder(module, objects, f"count_runs_{bits}", [*run_parameters[:2], ("count", I64)], I64), bits)
+        _emit_store_runs(FunctionBuilder(module, objects, f"store_runs_{bits}", [*run_parameters, ("count", I64)], I1), bits)
+    program_parameters = [(name, POINTER) for name in ("program", "nodes", "byte_offsets", "templates_by_size")]
     _emit_new_vector(FunctionBuilder(module, objects, "new_vector", [("table", POINTER), ("size", I64)]))
     _emit_bincount(FunctionBuilder(module, objects, "bincount", program_parameters))
     _emit_unique(FunctionBuilder(module, objects, "unique", program_parameters))
-    arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    arguments = [("x", POINTER), ("args", POINTER), ("argument_count", I64), ("tensor_count", I64), ("template", POINTER)]
     _emit_replay_counted(FunctionBuilder(module, objects, "replay_counted", arguments))
 
 
 def _emit_replay_counted(f: FunctionBuilder) -> None:
-    """Emit `replay_counted(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as
-    a new reference; null to decline. `replay_method` calls the function.
+    """Emit `replay_counted(x, args, argument_count, tensor_count, template)`: return the result of a recorded call of `bincount` or
+    `unique`, as a new reference; null to decline. `replay_method` calls the function.
 
-    `template` is the recorded template (`DirectCallTemplate`). `args` is the address of the `argument_count` arguments after `x`; `tensors`
-    counts the tensors with `x`.
+    `template` is the recorded template (`DirectCallTemplate`). `args` is the address of the `argument_count` arguments after `x`;
+    `tensor_count` counts the tensors with `x`.
     """
-    x, args, argument_count, tensors, template = f.arguments
-    program, tables = (
+    x, args, argument_count, tensor_count, template = f.arguments
+    program, templates_by_size = (
         f.address_at(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET),
         f.get_slot(template, "TupleTemplate.element_templates"),
     )
-    nodes, starts = collect_operands(f, x, args, argument_count, tensors)
+    nodes, byte_offsets = collect_operands(f, x, args, argument_count, tensor_count)
 
     def run(name: str) -> list[Value]:
-        return [f.call(name, POINTER, [program, nodes, starts, tables])]
+        return [f.call(name, POINTER, [program, nodes, byte_offsets, templates_by_size])]
 
     (results,) = f.choose(f.load_word(program, 0).equals(BINCOUNT), lambda: run("bincount"), lambda: run("unique"))
     f.require_new(results)
@@ -98,15 +97,15 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
     f.emit_return(tensor)
 
 
-def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> Value:
+def _new_vectors(f: FunctionBuilder, templates_by_size: Value, sizes: Sequence[Value]) -> Value:
     """Emit the creation of a tuple of uninitialized 1-d tensors. Return the tuple, which is held (see `FunctionBuilder.hold_owned`).
 
-    Tensor k has `sizes[k]` elements, and item k of the tuple `tables` maps sizes to templates of tensor k. The emitted function returns
-    null or 0 on a failure.
+    Tensor k has `sizes[k]` elements, and item k of the tuple `templates_by_size` maps sizes to templates of tensor k. The emitted function
+    returns null or 0 on a failure.
     """
     vectors = f.require_new(f.call("PyTuple_New", POINTER, [f.i64(len(sizes))]))
     for k, size in enumerate(sizes):
-        vector = f.require_new(f.call("new_vector", POINTER, [f.tuple_item(tables, k), size]))
+        vector = f.require_new(f.call("new_vector", POINTER, [f.tuple_item(templates_by_size, k), size]))
         f.address_at(vectors, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(vector)
         f.transfer_held(vector)
     return vectors
@@ -123,8 +122,8 @@ def _load_integer(f: FunctionBuilder, dtype: DType, address: Value) -> Value:
 
 
 def _emit_find_range(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `range_<dtype>(start, count, stride, ends)`: store the minimum and the maximum of `count` >= 1 integers of the dtype `dtype`, at
-    the address `start`, as two 64-bit words at `ends`; return true.
+    """Emit `find_range_<dtype>(start, count, stride, ends)`: store the minimum and the maximum of `count` >= 1 integers of the dtype
+    `dtype`, at the address `start`, as two 64-bit words at `ends`; return true.
 
     `stride` is the stride of the integers in bytes. `bincount` calls the function.
     """
@@ -155,8 +154,8 @@ def _emit_find_range(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `count_<dtype>(start, count, stride, to)`: add 1 to `to[i]` for each of `count` integers i of the dtype `dtype`, at the address
-    `start`; return true.
+    """Emit `count_integers_<dtype>(start, count, stride, to)`: add 1 to `to[i]` for each of `count` integers i of the dtype `dtype`, at the
+    address `start`; return true.
 
     `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in bytes. `bincount` calls the
     function.
@@ -171,8 +170,8 @@ def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_add_weights(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `weigh_<dtype>(start, count, stride, weights, weight_stride, to)`: add the weight of each of `count` integers i of the dtype
-    `dtype`, at the address `start`, to `to[i]`, in order; return true.
+    """Emit `add_weights_<dtype>(start, count, stride, weights, weight_stride, to)`: add the weight of each of `count` integers i of the
+    dtype `dtype`, at the address `start`, to `to[i]`, in order; return true.
 
     `weights` and `to` are arrays of float64. `stride` and `weight_stride` are the strides in bytes of the integers and the weights.
     `bincount` calls the function.
@@ -222,35 +221,35 @@ def _for_each_integer(
 
 
 def _emit_bincount(f: FunctionBuilder) -> None:
-    """Emit `bincount(program, nodes, starts, tables)`: return a new tuple with one tensor, the counts of the integers or the sums of their
-    weights.
+    """Emit `bincount(program, nodes, byte_offsets, templates_by_size)`: return a new tuple with one tensor, the counts of the integers or
+    the sums of their weights.
 
-    `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
-    offsets, and `tables` the tuple of a mapping from sizes to templates of the result. `replay_counted` calls the function. Return null, to
-    decline, for negative integers, for a result of more than `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
+    `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `byte_offsets` the array of their
+    byte offsets, and `templates_by_size` the tuple of a mapping from sizes to templates of the result. `replay_counted` calls the function.
+    Return null, to decline, for negative integers, for a result of more than `MAX_SMALL_BLOCK_BYTES` bytes, and if memory runs out.
     """
-    program, _, _, tables = f.arguments
+    program, _, _, templates_by_size = f.arguments
     number, min_size, has_weights = (f.load_word(program, 8 * k) for k in range(1, 4))
     integer_extent = load_operand_extent(f, (32,))
     ends = f.local(vector(I64, 2))
     for k, dtype in enumerate(COUNTABLE_DTYPES):
-        f.emit_if(number.equals(k), lambda dtype=dtype: f.call(f"range_{dtype}", I1, [*integer_extent, ends]))  # type: ignore[misc]
+        f.emit_if(number.equals(k), lambda dtype=dtype: f.call(f"find_range_{dtype}", I1, [*integer_extent, ends]))  # type: ignore[misc]
     low, high = ends.load(I64), ends.at(1, I64).load(I64)
     f.require(low >= 0)
     f.require(high < MAX_SMALL_BLOCK_BYTES // 8)
     size = select(high < min_size, min_size, high + 1)
     f.require(size <= MAX_SMALL_BLOCK_BYTES // 8)
-    results = _new_vectors(f, tables, [size])
+    results = _new_vectors(f, templates_by_size, [size])
     to = get_result_address(f, results, 0)
     f.for_range(size, lambda k: to.at(k, I64).store(f.i64(0)))
     for k, dtype in enumerate(COUNTABLE_DTYPES):
 
         def count_integers(dtype: DType = dtype) -> None:
-            def weigh() -> Sequence[Value]:
+            def add_weights() -> Sequence[Value]:
                 weights, _, weight_stride = load_operand_extent(f, (64,))
-                return [f.call(f"weigh_{dtype}", I1, [*integer_extent, weights, weight_stride, to])]
+                return [f.call(f"add_weights_{dtype}", I1, [*integer_extent, weights, weight_stride, to])]
 
-            f.choose(has_weights.differs(0), weigh, lambda: [f.call(f"count_{dtype}", I1, [*integer_extent, to])])
+            f.choose(has_weights.differs(0), add_weights, lambda: [f.call(f"count_integers_{dtype}", I1, [*integer_extent, to])])
 
         f.emit_if(number.equals(k), count_integers)
     f.transfer_held(results)
@@ -281,8 +280,8 @@ def _compare_with_previous(start: Value, kind: Type, k: Value, lanes: int) -> tu
 
 
 def _emit_count_distinct(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `distinct_<type>(start, count)`: return the number of distinct values among `count` >= 1 sorted elements of LLVM type `kind` at
-    the address `start`. Python code also calls the function by address.
+    """Emit `count_distinct_<type>(start, count)`: return the number of distinct values among `count` >= 1 sorted elements of LLVM type
+    `kind` at the address `start`. Python code also calls the function by address.
     """
     start, count = f.arguments
     vector_steps = (count - 1) >> COMPARED_LANES.bit_length() - 1
@@ -302,21 +301,21 @@ def _emit_count_distinct(f: FunctionBuilder, kind: Type) -> None:
     )
 
 
-def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `put_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements at the address `start`, in order,
-    at the address `to`; return their number.
+def _emit_store_distinct(f: FunctionBuilder, kind: Type) -> None:
+    """Emit `store_distinct_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements at the address `start`,
+    in order, at the address `to`; return their number.
 
     `kind` is the LLVM type of the elements. Python code also calls the function by address.
     """
     start, count, to = f.arguments
     vector_steps = (count - 1) >> COMPARED_LANES.bit_length() - 1
 
-    def put(x: Value, differs: Value, last_index: Value, last_value: Value) -> list[Value]:
+    def store(x: Value, differs: Value, last_index: Value, last_value: Value) -> list[Value]:
         last_index, last_value = last_index + differs.cast("zext", I64), select(differs, x, last_value)
         to.at(last_index, kind).store(last_value)  # without a new value, the last one again: of zeros of both signs the first stays
         return [last_index, last_value]
 
-    def put_vector(k: Value, state: Sequence[Value]) -> Sequence[Value]:
+    def store_vectors_or_lanes(k: Value, state: Sequence[Value]) -> Sequence[Value]:
         x, differ = _compare_with_previous(start, kind, k * COMPARED_LANES + 1, COMPARED_LANES)
         bits = differ.bitcast(int_type(COMPARED_LANES))
 
@@ -327,29 +326,30 @@ def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
         def store_lanes() -> Sequence[Value]:
             lane_state = state
             for j in range(COMPARED_LANES):
-                lane_state = put(x.lane(j), differ.lane(j), *lane_state)
+                lane_state = store(x.lane(j), differ.lane(j), *lane_state)
             return lane_state
 
         return f.choose(bits.equals(-1), store_vector, lambda: f.choose(bits.equals(0), lambda: state, store_lanes))
 
     first_value, scalar_start = start.load(kind), vector_steps * COMPARED_LANES + 1
     to.store(first_value)
-    final_state = f.fold_range_values(vector_steps, [f.i64(0), first_value], put_vector)
+    final_state = f.fold_range_values(vector_steps, [f.i64(0), first_value], store_vectors_or_lanes)
     final_state = f.fold_range_values(
-        count - scalar_start, final_state, lambda k, state: put(*_compare_with_previous(start, kind, scalar_start + k, 0), *state)
+        count - scalar_start, final_state, lambda k, state: store(*_compare_with_previous(start, kind, scalar_start + k, 0), *state)
     )
     f.emit_return(final_state[0] + 1)
 
 
 def _emit_count_runs(f: FunctionBuilder, bits: int) -> None:
-    """Emit `runs_<bits>(start, permutation, count)`: return the number of runs of equal elements among `count` >= 1 elements at `start`.
+    """Emit `count_runs_<bits>(start, permutation, count)`: return the number of runs of equal elements among `count` >= 1 elements at
+    `start`.
 
     The elements are read in the order given by `permutation`, or as they stand if `permutation` is null. `unique` calls the function.
     """
     start, permutation, count = f.arguments
     kind = int_type(bits)
 
-    f.return_if(f.is_null(permutation), lambda: f.call(f"distinct_{kind.text}", I64, [start, count]))
+    f.return_if(f.is_null(permutation), lambda: f.call(f"count_distinct_{kind.text}", I64, [start, count]))
     first_value, _ = _load_sorted(f, kind, permutation, f.i64(0))
 
     def count_run(k: Value, state: Sequence[Value]) -> Sequence[Value]:
@@ -359,8 +359,8 @@ def _emit_count_runs(f: FunctionBuilder, bits: int) -> None:
     f.emit_return(f.fold_range_values(count - 1, [f.i64(1), first_value], count_run)[0])
 
 
-def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
-    """Emit `put_runs_<bits>(start, permutation, values, indices, inverse, counts, count)`: store one value for each run of equal elements
+def _emit_store_runs(f: FunctionBuilder, bits: int) -> None:
+    """Emit `store_runs_<bits>(start, permutation, values, indices, inverse, counts, count)`: store one value for each run of equal elements
     at `values`; return true.
 
     The `count` elements at `start` are read in the order given by `permutation`, or as they stand if `permutation` is null. Unless null,
@@ -371,13 +371,13 @@ def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
     start, permutation, values, indices, inverse, counts, count = f.arguments
     kind = int_type(bits)
     has_values_only = f.is_null(permutation) & f.is_null(counts)
-    f.return_if(has_values_only, lambda: f.call(f"put_{kind.text}", I64, [start, count, values]).differs(0))
+    f.return_if(has_values_only, lambda: f.call(f"store_distinct_{kind.text}", I64, [start, count, values]).differs(0))
 
-    def put_in_order(order: Value | None) -> Sequence[Value]:
+    def store_in_order(order: Value | None) -> Sequence[Value]:
         first_value, _ = _load_sorted(f, kind, order, f.i64(0))
         is_counted, has_indices = ~f.is_null(counts), ~f.is_null(indices)
 
-        def put_element(k: Value, state: Sequence[Value]) -> Sequence[Value]:
+        def store_element(k: Value, state: Sequence[Value]) -> Sequence[Value]:
             run, last_value, run_start, first_position = state
             x, position = _load_sorted(f, kind, order, k)
             is_new = x.differs(last_value)
@@ -391,32 +391,28 @@ def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
             return [run, x, run_start, first_position]
 
         initial_position = f.i64(0) if order is None else order.load(I64)
-        f.fold_range_values(count, [f.i64(0), first_value, f.i64(0), initial_position], put_element)
+        f.fold_range_values(count, [f.i64(0), first_value, f.i64(0), initial_position], store_element)
         return [f.constant(I1, True)]
 
-    f.emit_return(f.choose(f.is_null(permutation), lambda: put_in_order(None), lambda: put_in_order(permutation))[0])
+    f.emit_return(f.choose(f.is_null(permutation), lambda: store_in_order(None), lambda: store_in_order(permutation))[0])
 
 
 def _emit_unique(f: FunctionBuilder) -> None:
-    """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors; null, to decline, if an element is NaN or a negative
-    zero, if sorting fails, or if memory runs out.
+    """Emit `unique(program, nodes, byte_offsets, templates_by_size)`: return a new tuple of tensors; null, to decline, if an element is NaN
+    or a negative zero, if sorting fails, or if memory runs out.
 
     `replay_counted` calls the function. The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in
-    this order. The arguments are those of `bincount`; item k of `tables` maps sizes to templates of tensor k. A C function of NumPy sorts a
-    copy of the elements, or a permutation of it if positions are wanted.
+    this order. The arguments are those of `bincount`; item k of `templates_by_size` maps sizes to templates of tensor k. A C function of
+    NumPy sorts a copy of the elements, or a permutation of it if positions are wanted.
     """
-    program, nodes, starts, tables = f.arguments
+    program, nodes, byte_offsets, templates_by_size = f.arguments
     bits, nan_check, sort, argsort, wanted, n, item_bytes = (f.load_word(program, 8 * k) for k in range(1, 8))
-    box = f.address_at(program, 8 * 8)
+    copy_descriptor = f.address_at(program, 8 * 8)
     needs_permutation = wanted >= UNIQUE_INVERSE
     byte_count = n * item_bytes + f.select_value(needs_permutation, n * 8 + 8, f.i64(0))
     memory = f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [f.null(), byte_count]))
     start = f.address_at(memory, BYTES_CONTENT_OFFSET)
-    f.call(
-        "copy_region",
-        I1,
-        [get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)), start, box],
-    )
+    copy_operand(f, nodes, byte_offsets, copy_descriptor, start)
     for k, kind in enumerate((DOUBLE, FLOAT)):
         f.emit_if(nan_check.equals(k + 1), lambda kind=kind: f.decline_if(f.call(f"has_irregular_{kind.text}", I1, [start, n])))  # type: ignore[misc]
     data_end = start.at(n * item_bytes, I8)
@@ -435,20 +431,20 @@ def _emit_unique(f: FunctionBuilder) -> None:
     f.require(f.choose(needs_permutation, sort_permutation, sort_elements)[0].equals(0))
     size = f.local(I64, f.i64(0))
     for width in _COMPARED_BITS:
-        count = lambda width=width: size.store(f.call(f"runs_{width}", I64, [start, permutation, n]))
-        f.emit_if(bits.equals(width), count)
+        count_runs = lambda width=width: size.store(f.call(f"count_runs_{width}", I64, [start, permutation, n]))
+        f.emit_if(bits.equals(width), count_runs)
     runs = size.load(I64)
     sizes = {0: [runs], UNIQUE_COUNTS: [runs, runs], UNIQUE_INVERSE: [runs, n], UNIQUE_ALL: [runs, runs, n, runs]}
     roles = {0: [0], UNIQUE_COUNTS: [0, 3], UNIQUE_INVERSE: [0, 2], UNIQUE_ALL: [0, 1, 2, 3]}
     for output_kind, vector_sizes in sizes.items():
 
-        def put(output_kind: int = output_kind, vector_sizes: Sequence[Value] = vector_sizes) -> Value:
-            results = _new_vectors(f, tables, vector_sizes)
+        def store_results(output_kind: int = output_kind, vector_sizes: Sequence[Value] = vector_sizes) -> Value:
+            results = _new_vectors(f, templates_by_size, vector_sizes)
             to = [f.null()] * 4
             for k, role in enumerate(roles[output_kind]):
                 to[role] = get_result_address(f, results, k)
             for width in _COMPARED_BITS:
-                store_runs = lambda width=width: f.call(f"put_runs_{width}", I1, [start, permutation, *to, n])
+                store_runs = lambda width=width: f.call(f"store_runs_{width}", I1, [start, permutation, *to, n])
                 f.emit_if(bits.equals(width), store_runs)
             held_references = list(f._held)
             f.transfer_held(results)
@@ -456,5 +452,5 @@ def _emit_unique(f: FunctionBuilder) -> None:
             f._held[:] = [x for x in held_references if x is not results]
             return results
 
-        f.return_if(wanted.equals(output_kind), put)
+        f.return_if(wanted.equals(output_kind), store_results)
     f.decline()

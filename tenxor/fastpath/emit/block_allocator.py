@@ -1,10 +1,8 @@
-"""Emitters for small memory: blocks of up to `MAX_SMALL_BLOCK_BYTES` bytes, Python objects that return to the free list of their size when
-deallocated. The data of a block stand behind its header. Emitters run in Python when the fast path is built. `emit_functions` calls each
-`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
-code to the function in `f`; a `Value` stands for a result at run time.
+"""Small memory: blocks of up to `MAX_SMALL_BLOCK_BYTES` bytes, Python objects that return to the free list of their size when deallocated.
+The data of a block stand behind its header.
 
-Blocks are counted apart from the pool. `@counts` has the bytes in use, the peak of these, the bytes kept for reuse, and the bytes allowed.
-Beyond the allowed bytes no block is given here, and Python decides (`Pool.raise_small_allowance`).
+Blocks are counted apart from the pool. `@block_byte_counters` has the bytes in use, the peak of these, the bytes kept for reuse, and the
+bytes allowed. Beyond the allowed bytes no block is given here, and Python decides (`Pool.raise_small_allowance`).
 """
 
 from __future__ import annotations
@@ -23,23 +21,22 @@ MAX_EXACT_UNITS, SIZE_MANTISSA_BITS = 64, 3
 MAX_FREE_BYTES = 1 << 25  # maximal bytes kept for reuse
 # Offsets in a block. At `ADDRESS_OBJECT_OFFSET` is the address of the data as a Python integer
 UNITS_OFFSET, ADDRESS_OBJECT_OFFSET, NEXT_BLOCK_OFFSET, RAW_ADDRESS_OFFSET, BLOCK_DATA_OFFSET = 16, 24, 32, 40, UNIT_BYTES
-BYTES_IN_USE_OFFSET, PEAK_BYTES_OFFSET, POOLED_BYTES_OFFSET, ALLOWED_BYTES_OFFSET = 0, 8, 16, 24  # offsets in `@counts`
+BYTES_IN_USE_OFFSET, PEAK_BYTES_OFFSET, POOLED_BYTES_OFFSET, ALLOWED_BYTES_OFFSET = 0, 8, 16, 24  # offsets in `@block_byte_counters`
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to allocate and free small blocks of memory. `method_entries.emit_module` calls this at build time.
-    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to allocate and free small blocks of memory.
 
     The functions emitted include `allocate_block`, `new_block`, `dealloc_block`, `release_blocks` and `get_block_buffer`.
     """
-    module.define_global("free", f"internal global [{SIZE_CLASS_COUNT} x ptr] zeroinitializer")
-    module.define_global("shade", "internal global i64 0")
-    module.define_global("counts", f"global [{BLOCK_COUNTER_WORDS} x i64] zeroinitializer")
+    module.define_global("free_blocks", f"internal global [{SIZE_CLASS_COUNT} x ptr] zeroinitializer")
+    module.define_global("start_stagger", "internal global i64 0")
+    module.define_global("block_byte_counters", f"global [{BLOCK_COUNTER_WORDS} x i64] zeroinitializer")
     _emit_allocate_block(FunctionBuilder(module, objects, "allocate_block", [("nbytes", I64)]))
     _emit_new_block(FunctionBuilder(module, objects, "new_block", [("units", I64)]))
-    _emit_block_dealloc(FunctionBuilder(module, objects, "dealloc_block", [("block", POINTER)], VOID, is_exported=True))
+    _emit_dealloc_block(FunctionBuilder(module, objects, "dealloc_block", [("block", POINTER)], VOID, is_exported=True))
     _emit_release_blocks(FunctionBuilder(module, objects, "release_blocks", [], VOID, is_exported=True))
-    _emit_block_get_buffer(
+    _emit_get_block_buffer(
         FunctionBuilder(module, objects, "get_block_buffer", [("block", POINTER), ("view", POINTER), ("flags", I32)], I32, is_exported=True)
     )
 
@@ -93,7 +90,7 @@ def _emit_new_block(f: FunctionBuilder) -> None:
     `block_pool.START_STAGGER_BYTES`).
     """
     (units,) = f.arguments
-    stagger = f.define(POINTER, "getelementptr i8, ptr @shade, i64 0")
+    stagger = f.define(POINTER, "getelementptr i8, ptr @start_stagger, i64 0")
     period = f.select_value(units < MIN_STAGGERED_BYTES // UNIT_BYTES, f.i64(UNIT_BYTES), f.i64(PAGE_BYTES))
     raw = f.call("PyMem_RawMalloc", POINTER, [units * UNIT_BYTES + period + BLOCK_DATA_OFFSET])
     f.decline_if(f.is_null(raw))
@@ -111,7 +108,7 @@ def _emit_new_block(f: FunctionBuilder) -> None:
     f.emit_return(f.select_value(is_out_of_memory, f.null(), block))
 
 
-def _emit_block_dealloc(f: FunctionBuilder) -> None:
+def _emit_dealloc_block(f: FunctionBuilder) -> None:
     """Emit `dealloc_block(block)`, the deallocator of a block: put the block into the free list of its size. CPython calls the function; it
     returns nothing. If more than `MAX_FREE_BYTES` bytes would be kept, all free blocks are released first, as other sizes are needed now.
     """
@@ -127,7 +124,7 @@ def _emit_block_dealloc(f: FunctionBuilder) -> None:
     f.emit("ret void")
 
 
-def _emit_block_get_buffer(f: FunctionBuilder) -> None:
+def _emit_get_block_buffer(f: FunctionBuilder) -> None:
     """Emit `get_block_buffer(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an
     error.
 
@@ -169,10 +166,10 @@ def _free_memory(f: FunctionBuilder, block: Value) -> None:
 
 
 def get_counter_address(f: FunctionBuilder, counter_offset: int) -> Value:
-    """Emit the address of the counter at byte `counter_offset` of `@counts` (`BYTES_IN_USE_OFFSET` to `ALLOWED_BYTES_OFFSET`), a 64-bit
-    integer. Return the address.
+    """Emit the address of the counter at byte `counter_offset` of `@block_byte_counters` (`BYTES_IN_USE_OFFSET` to `ALLOWED_BYTES_OFFSET`),
+    a 64-bit integer. Return the address.
     """
-    return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {counter_offset}")
+    return f.define(POINTER, f"getelementptr i8, ptr @block_byte_counters, i64 {counter_offset}")
 
 
 def get_data_address(f: FunctionBuilder, block: Value) -> Value:
@@ -184,4 +181,4 @@ def _get_free_list_head(f: FunctionBuilder, units: Value) -> Value:
     """Emit the address of the pointer to the first free block of `units` times `UNIT_BYTES` bytes. Return the address. The pointer is null
     for an empty list.
     """
-    return f.define(POINTER, f"getelementptr ptr, ptr @free, i64 {units.text}")
+    return f.define(POINTER, f"getelementptr ptr, ptr @free_blocks, i64 {units.text}")

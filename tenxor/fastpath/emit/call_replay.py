@@ -1,7 +1,6 @@
-"""Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result
-template (`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. `emit_functions` calls each `_emit_...(f)` when
-the fast path is built, to write one machine-code function, described by the docstring. Further emitters add code to the function in the
-builder `f`. A function declines by returning null, false or 0; then the fallback in Python does the work."""
+"""Replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result template
+(`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +25,11 @@ MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the k
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls. `method_entries.emit_module` calls
-    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
-    code.
+    """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls.
 
     The functions emitted include `replay_call`, `replay_method`, `replay_keyword_call`, `find_call_template`, `apply_template`,
-    `call_numpy`, `build_key`, `replay_steps` and `apply_view`."""
+    `call_numpy`, `build_key`, `replay_steps` and `apply_view`.
+    """
     _emit_replay_call(
         FunctionBuilder(module, objects, "replay_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
@@ -40,17 +38,19 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
     _emit_find_call_template(FunctionBuilder(module, objects, "find_call_template", call_parameters))
     _emit_replay_method(FunctionBuilder(module, objects, "replay_method", call_parameters))
-    named_call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER)]
+    named_call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("keyword_count", I64), ("name", POINTER)]
     _emit_replay_keyword_call(FunctionBuilder(module, objects, "replay_keyword_call", named_call_parameters))
-    _emit_apply_view(FunctionBuilder(module, objects, "apply_view", [("x", POINTER), ("made", POINTER)]))
-    arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    _emit_apply_view(FunctionBuilder(module, objects, "apply_view", [("x", POINTER), ("template", POINTER)]))
+    arguments = [("x", POINTER), ("args", POINTER), ("argument_count", I64), ("tensor_count", I64), ("template", POINTER)]
     _emit_share_copy(FunctionBuilder(module, objects, "share_copy", [("x", POINTER)]))
-    _emit_replay_steps(FunctionBuilder(module, objects, "replay_steps", [("made", POINTER), ("operands", POINTER)]))
+    _emit_replay_steps(FunctionBuilder(module, objects, "replay_steps", [("template", POINTER), ("operands", POINTER)]))
     _emit_apply_template(FunctionBuilder(module, objects, "apply_template", arguments))
     _emit_call_numpy(FunctionBuilder(module, objects, "call_numpy", arguments))
-    _emit_tensor_from_array(FunctionBuilder(module, objects, "tensor_from_array", [("array", POINTER), ("made", POINTER)]))
+    _emit_tensor_from_array(FunctionBuilder(module, objects, "tensor_from_array", [("array", POINTER), ("template", POINTER)]))
     _emit_replay_step(
-        FunctionBuilder(module, objects, "replay_step", [(name, POINTER) for name in ("recipe", "reads", "operands", "before")])
+        FunctionBuilder(
+            module, objects, "replay_step", [(name, POINTER) for name in ("recipe", "step_operands", "operands", "earlier_nodes")]
+        )
     )
 
 
@@ -60,10 +60,14 @@ def _emit_replay_call(f: FunctionBuilder) -> None:
     dictionary of keyword arguments."""
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
-    def call(further_args: Value, count: Value, size: Value) -> Value:
+    def call(further_args: Value, count: Value, keyword_count: Value) -> Value:
         call_arguments = [f.tuple_item(args, 0), further_args, count]
         call_positional = lambda: [f.call("replay_method", POINTER, [*call_arguments, f.null(), name])]
-        return f.choose(size.equals(0), call_positional, lambda: [f.call("replay_keyword_call", POINTER, [*call_arguments, size, name])])[0]
+        return f.choose(
+            keyword_count.equals(0),
+            call_positional,
+            lambda: [f.call("replay_keyword_call", POINTER, [*call_arguments, keyword_count, name])],
+        )[0]
 
     f.return_or_none(spread_arguments(f, args, named, call))
 
@@ -100,10 +104,10 @@ def spread_arguments(
     `arguments` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. The result is null,
     without a call, for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The pointers in the array are borrowed."""
     positional, count = f.address_at(args, TUPLE_ITEMS_OFFSET + 8 * first_item), f.load_word(args, SIZE_OFFSET) - first_item
-    size = f.call("PyDict_Size", I64, [keywords])
+    keyword_count = f.call("PyDict_Size", I64, [keywords])
 
     def spread_if_few() -> list[Value]:
-        return f.choose(count + size * 2 > MAX_KEYWORD_CALL_ARGUMENTS, lambda: [f.null()], lambda: [spread()])
+        return f.choose(count + keyword_count * 2 > MAX_KEYWORD_CALL_ARGUMENTS, lambda: [f.null()], lambda: [spread()])
 
     def spread() -> Value:
         spread_args = f.local(array(POINTER, MAX_KEYWORD_CALL_ARGUMENTS))
@@ -113,12 +117,12 @@ def spread_arguments(
         def spread_keyword(k: Value) -> None:
             f.call("PyDict_Next", I32, [keywords, position, key, value])
             spread_args.at(count + k, POINTER).store(value.load(POINTER))
-            spread_args.at(count + size + k, POINTER).store(key.load(POINTER))
+            spread_args.at(count + keyword_count + k, POINTER).store(key.load(POINTER))
 
-        f.for_range(size, spread_keyword)
-        return emit_call(spread_args, count, size)
+        f.for_range(keyword_count, spread_keyword)
+        return emit_call(spread_args, count, keyword_count)
 
-    return f.choose(size.equals(0), lambda: [emit_call(positional, count, size)], spread_if_few)[0]
+    return f.choose(keyword_count.equals(0), lambda: [emit_call(positional, count, keyword_count)], spread_if_few)[0]
 
 
 def _emit_build_key(f: FunctionBuilder) -> None:
@@ -191,7 +195,7 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
     f.emit_if(~no_names, lambda: f.address_at(key, TUPLE_ITEMS_OFFSET).at(argument_count, POINTER).store(f.incref(names)))
 
     def append_tape_mask() -> None:
-        f.address_at(key, TUPLE_ITEMS_OFFSET).at(size, POINTER).store(f.incref(f.load_object("FOLLOWED")))
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(size, POINTER).store(f.incref(f.load_object("TAPE_MASK_MARKER")))
         number = f.box_integer(tape_mask)
         f.address_at(key, TUPLE_ITEMS_OFFSET).at(size + 1, POINTER).store(number)
         f.transfer_held(number)
@@ -266,13 +270,13 @@ def _emit_replay_method(f: FunctionBuilder) -> None:
     the function."""
     x, args, count, names, _ = f.arguments
     template = f.require_new(f.call("find_call_template", POINTER, f.arguments))
-    argument_count, tensors = count_arguments(f, count, names), f.local(I64, f.i64(1))
+    argument_count, tensor_count = count_arguments(f, count, names), f.local(I64, f.i64(1))
 
     def count_tensor(k: Value) -> None:
-        tensors.store(tensors.load(I64) + f.is_instance(args.at(k, POINTER).load(POINTER), "Tensor").cast("zext", I64))
+        tensor_count.store(tensor_count.load(I64) + f.is_instance(args.at(k, POINTER).load(POINTER), "Tensor").cast("zext", I64))
 
     f.for_range(argument_count, count_tensor)
-    call_arguments = [x, args, argument_count, tensors.load(I64)]
+    call_arguments = [x, args, argument_count, tensor_count.load(I64)]
     run_program, call_numpy, replay_counted, build_pending = (
         partial(f.call, name, POINTER, [*call_arguments, template])
         for name in ("run_program", "call_numpy", "replay_counted", "apply_template")
@@ -309,15 +313,15 @@ def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> Non
 
 
 def _emit_apply_template(f: FunctionBuilder) -> None:
-    """Emit `apply_template(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, by `template`, as a
-    new reference; null to decline. `replay_method` and `gather_elements` call the function. `args` is the address of the `argument_count`
-    further arguments; `tensors` is the number of tensors among these and `x`.
+    """Emit `apply_template(x, args, argument_count, tensor_count, template)`: return the view of `x`, or the pending result, by `template`,
+    as a new reference; null to decline. `replay_method` and `gather_elements` call the function. `args` is the address of the
+    `argument_count` further arguments; `tensor_count` is the number of tensors among these and `x`.
 
     A `StepsTemplate` gives a pending result; other templates give a view (`apply_view`)."""
-    x, _, _, tensors, template = f.arguments
+    x, _, _, tensor_count, template = f.arguments
     f.return_if(~f.has_type(template, "StepsTemplate"), lambda: f.call("apply_view", POINTER, [x, template]))
-    f.return_if(tensors.equals(1), lambda: _apply_to_one_tensor(f, x, template))
-    operands = f.require_new(f.call("PyTuple_New", POINTER, [tensors * 2]))
+    f.return_if(tensor_count.equals(1), lambda: _apply_to_one_tensor(f, x, template))
+    operands = f.require_new(f.call("PyTuple_New", POINTER, [tensor_count * 2]))
     filled = f.local(I64, f.i64(0))
 
     def read(tensor: Value) -> None:
@@ -375,7 +379,7 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
     `operands` is the address of pairs of a node and an offset in elements, a Python integer, owned by the caller. It is null without
     operands."""
     template, operands = f.arguments
-    recipes, reads, initial_read_count = (
+    recipes, step_operands, initial_read_count = (
         f.get_slot(template, "StepsTemplate.step_recipes"),
         f.get_slot(template, "StepsTemplate.step_operands"),
         load_shared_read_count(f),
@@ -389,7 +393,7 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
         )
 
     def replay_step(k: int | Value, nodes: Value) -> Value:
-        return f.call("replay_step", POINTER, [f.tuple_item(recipes, k), f.tuple_item(reads, k), operands, nodes])
+        return f.call("replay_step", POINTER, [f.tuple_item(recipes, k), f.tuple_item(step_operands, k), operands, nodes])
 
     def replay_single() -> Value:
         node = f.require_new(replay_step(0, f.null()))
@@ -411,13 +415,13 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
 
 
 def _emit_call_numpy(f: FunctionBuilder) -> None:
-    """Emit `call_numpy(x, args, argument_count, tensors, template)`: return the result of the NumPy function of a `NumpyCallTemplate`,
+    """Emit `call_numpy(x, args, argument_count, tensor_count, template)`: return the result of the NumPy function of a `NumpyCallTemplate`,
     called with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The
     arguments are those of `apply_template`.
 
     Declined are tensors on the tape. An error in the function also gives null, with the error set. `replay_method` calls the function."""
-    *_, tensors, template = f.arguments
-    arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensors]))
+    *_, tensor_count, template = f.arguments
+    arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensor_count]))
     filled = f.local(I64, f.i64(0))
 
     def read(tensor: Value) -> None:
@@ -461,7 +465,7 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
     new reference to a tuple, or to the tuple type of the template; null, with an error set, if its construction raises. The emitted
     function returns null if a result cannot be made.
 
-    `call_arguments` are the arguments of `apply_template` before the template: `x`, `args`, `argument_count` and `tensors`."""
+    `call_arguments` are the arguments of `apply_template` before the template: `x`, `args`, `argument_count` and `tensor_count`."""
     element_templates, result_constructor = (
         f.get_slot(template, "TupleTemplate.element_templates"),
         f.get_slot(template, "TupleTemplate.result_constructor"),
@@ -535,17 +539,17 @@ def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> 
 
 
 def _emit_replay_step(f: FunctionBuilder) -> None:
-    """Emit `replay_step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null to decline or if
-    memory runs out (`new_user_node`). `reads` is an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record
-    the step.
+    """Emit `replay_step(recipe, step_operands, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null to
+    decline or if memory runs out (`new_user_node`). `step_operands` is an item of `StepsTemplate.step_operands`: sources, offsets, and
+    whether derivatives record the step.
 
     A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of the tuple `earlier_nodes`; a scalar is taken as it is.
     `operands` is the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset. `replay_steps`
     calls the function."""
-    recipe, reads, operands, earlier_nodes = f.arguments
-    sources, starts, tracks_derivative = (f.tuple_item(reads, k) for k in range(3))
+    recipe, step_operands, operands, earlier_nodes = f.arguments
+    sources, recorded_offsets, tracks_derivative = (f.tuple_item(step_operands, k) for k in range(3))
     read_sources = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(sources, SIZE_OFFSET)]))
-    offsets = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(starts, SIZE_OFFSET)]))
+    offsets = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(recorded_offsets, SIZE_OFFSET)]))
 
     def store_source(k: Value) -> None:
         source = f.tuple_item(sources, k)
@@ -564,7 +568,7 @@ def _emit_replay_step(f: FunctionBuilder) -> None:
     f.for_range(f.load_word(sources, SIZE_OFFSET), store_source)
 
     def store_offset(k: Value) -> None:
-        fixed = f.tuple_item(starts, k)
+        recorded_offset = f.tuple_item(recorded_offsets, k)
         item_address = f.address_at(offsets, TUPLE_ITEMS_OFFSET).at(k, POINTER)
         is_recorded_source = f.and_then(k < f.load_word(sources, SIZE_OFFSET), lambda: f.is_instance(f.tuple_item(sources, k), "int"))
         is_operand = f.and_then(is_recorded_source, lambda: f.unbox_integer(f.tuple_item(sources, k)) >= 0)
@@ -572,15 +576,15 @@ def _emit_replay_step(f: FunctionBuilder) -> None:
         def add_offset() -> list[Value]:
             operand_offset = operands.at(f.unbox_integer(f.tuple_item(sources, k)) * 2 + 1, POINTER).load(POINTER)
             return f.choose(
-                f.is_object(fixed, "0"),
+                f.is_object(recorded_offset, "0"),
                 lambda: [f.incref(operand_offset)],
-                lambda: [f.call("PyLong_FromLongLong", POINTER, [f.unbox_integer(operand_offset) + f.unbox_integer(fixed)])],
+                lambda: [f.call("PyLong_FromLongLong", POINTER, [f.unbox_integer(operand_offset) + f.unbox_integer(recorded_offset)])],
             )
 
-        (offset,) = f.choose(is_operand, add_offset, lambda: [f.incref(fixed)])
+        (offset,) = f.choose(is_operand, add_offset, lambda: [f.incref(recorded_offset)])
         f.decline_if(f.is_null(offset))
         item_address.store(offset)
 
-    f.for_range(f.load_word(starts, SIZE_OFFSET), store_offset)
+    f.for_range(f.load_word(recorded_offsets, SIZE_OFFSET), store_offset)
     f.transfer_held(read_sources, offsets)
     f.emit_return(f.call("new_user_node", POINTER, [f.incref(recipe), read_sources, offsets, f.is_object(tracks_derivative, "True")]))

@@ -1,8 +1,6 @@
-"""Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors. A signature is a
-sequence of 64-bit words in the global `@kind`, valid until the next signature is written there. Of shapes and strides it says only which
-entries are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`). Emitters run in
-Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`;
-the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+"""Signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors. A signature is a sequence of
+64-bit words in the global `@signature`, valid until the next signature is written there. Of shapes and strides it says only which entries
+are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`).
 
 Calls of one signature share size-generic templates (`instantiate_templates.py`). No Python code runs while a signature is written.
 """
@@ -32,29 +30,28 @@ _IDENTITY_TYPES = ("NoneType", "DType", "str", "type")
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to write and look up the signatures of calls and graphs. `method_entries.emit_module` calls this at
-    build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to write and look up the signatures of calls and graphs.
 
     The functions emitted include `sign_call`, `sign_graph`, `sign_write`, `python_sign_call`, `python_sign_graph` and `clear_signatures`.
     """
-    module.define_global("kind", f"internal global [{2 + MAX_SIGNATURE_WORDS + MAX_SIGNATURE_DIMS} x i64] zeroinitializer, align 64")
-    module.define_global("kind_specs", f"internal global [{1 + MAX_NOTED_SPECS} x i64] zeroinitializer, align 64")
-    module.define_global("kinds_met", f"internal global [{2 * RECENT_SIGNATURES} x ptr] zeroinitializer, align 64")
+    module.define_global("signature", f"internal global [{2 + MAX_SIGNATURE_WORDS + MAX_SIGNATURE_DIMS} x i64] zeroinitializer, align 64")
+    module.define_global("signature_specs", f"internal global [{1 + MAX_NOTED_SPECS} x i64] zeroinitializer, align 64")
+    module.define_global("recent_signatures", f"internal global [{2 * RECENT_SIGNATURES} x ptr] zeroinitializer, align 64")
     _emit_find_signature_entry(FunctionBuilder(module, objects, "find_signature_entry", []))
     _emit_clear_signatures(FunctionBuilder(module, objects, "clear_signatures", [("self", POINTER), ("unused", POINTER)], is_exported=True))
-    _emit_add_dim(FunctionBuilder(module, objects, "add_dim", [("number", I64), ("added", I1)], I64))
+    _emit_add_dim(FunctionBuilder(module, objects, "add_dim", [("number", I64), ("may_add", I1)], I64))
     _emit_add_view(FunctionBuilder(module, objects, "add_view", [("spec", POINTER), ("storage", POINTER)], I1))
     _emit_add_integer(FunctionBuilder(module, objects, "add_integer", [("x", POINTER)], I1))
     _emit_add_argument(FunctionBuilder(module, objects, "add_argument", [("x", POINTER)], I1))
-    sign_parameters = [("name", POINTER), ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
+    sign_parameters = [("name", POINTER), ("arguments", POINTER), ("count", I64), ("names", POINTER), ("tape_mask", I64)]
     _emit_sign_call(FunctionBuilder(module, objects, "sign_call", sign_parameters, I1))
     write_parameters = [("storage", POINTER), ("spec", POINTER), ("value", POINTER)]
     _emit_sign_write(FunctionBuilder(module, objects, "sign_write", write_parameters, I1))
-    _emit_sign_graph(FunctionBuilder(module, objects, "sign_graph", [("frames", POINTER)], I1))
-    _emit_get_graph_signature(FunctionBuilder(module, objects, "get_graph_signature", [("frames", POINTER), ("root", POINTER)]))
+    _emit_sign_graph(FunctionBuilder(module, objects, "sign_graph", [("records", POINTER)], I1))
+    _emit_get_graph_signature(FunctionBuilder(module, objects, "get_graph_signature", [("records", POINTER), ("root", POINTER)]))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _emit_python_sign_graph(FunctionBuilder(module, objects, "python_sign_graph", entry_parameters, is_exported=True))
-    call_parameters = [(name, POINTER) for name in ("name", "args", "names", "more", "which")]
+    call_parameters = [(name, POINTER) for name in ("name", "args", "names", "further_shapes", "tape_mask")]
     _emit_get_call_signature(FunctionBuilder(module, objects, "get_call_signature", call_parameters))
     _emit_python_sign_call(
         FunctionBuilder(module, objects, "python_sign_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
@@ -62,37 +59,37 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _get_signature_address(f: FunctionBuilder, word_index: int) -> Value:
-    """Emit the address of 64-bit word `word_index` of the global `@kind`, and return the address. The words are the count of words, the
-    count of dims, then the words of the signature, then the dims.
+    """Emit the address of 64-bit word `word_index` of the global `@signature`, and return the address. The words are the count of words,
+    the count of dims, then the words of the signature, then the dims.
     """
-    return f.define(POINTER, f"getelementptr i64, ptr @kind, i64 {word_index}")
+    return f.define(POINTER, f"getelementptr i64, ptr @signature, i64 {word_index}")
 
 
 def _get_word_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Emit two addresses in the global `@kind`, and return both: of the count of words of the signature, and of the first word."""
+    """Emit two addresses in the global `@signature`, and return both: of the count of words of the signature, and of the first word."""
     return _get_signature_address(f, 0), _get_signature_address(f, 2)
 
 
 def get_dim_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Emit two addresses in the global `@kind`, and return both: of the count of dims of the signature written last, and of the first dim,
-    a 64-bit integer.
+    """Emit two addresses in the global `@signature`, and return both: of the count of dims of the signature written last, and of the first
+    dim, a 64-bit integer.
     """
     return _get_signature_address(f, 1), _get_signature_address(f, 2 + MAX_SIGNATURE_WORDS)
 
 
 def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Emit two addresses in the global `@kind_specs`, and return both: of the count of tensors in the signature written last, and of the
-    first pointer to a spec.
+    """Emit two addresses in the global `@signature_specs`, and return both: of the count of tensors in the signature written last, and of
+    the first pointer to a spec.
 
     Only the first `MAX_NOTED_SPECS` specs are listed, though all tensors are counted. The tensors own the specs.
     """
-    count_address = f.define(POINTER, "getelementptr i64, ptr @kind_specs, i64 0")
+    count_address = f.define(POINTER, "getelementptr i64, ptr @signature_specs, i64 0")
     return count_address, count_address.at(1, POINTER)
 
 
 def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, keyword_names: Value, tape_mask: Value) -> Value:
     """Emit a call of the emitted function `sign_call`: write the signature of a call of `name`, and the dims of the call's tensors, to the
-    global `@kind`. Return an `i1`: whether both were written, as some calls have no signature.
+    global `@signature`. Return an `i1`: whether both were written, as some calls have no signature.
 
     `arguments` is the address of all `count` arguments, of which the last have the keywords in the tuple `keyword_names`, or null. Bit k of
     `tape_mask`, an `i64`, is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
@@ -136,7 +133,7 @@ def _emit_find_signature_entry(f: FunctionBuilder) -> None:
     is_recent = f.and_then(~f.is_null(recent_signature), lambda: f.and_then(matches_signature(), lambda: f.load_refcount(recent_entry) > 1))
     f.return_if(is_recent, lambda: recent_entry)
     signature = signature_to_bytes(f)
-    entry = f.look_up(f.load_object("rules"), signature)
+    entry = f.look_up(f.load_object("templates_by_signature"), signature)
     f.decline_if(f.is_null(entry))
     must_stay = f.and_then(~f.is_null(recent_signature), lambda: f.load_refcount(recent_entry).equals(1))
 
@@ -156,7 +153,7 @@ def _get_recent_addresses(f: FunctionBuilder, k: Value) -> list[Value]:
     """Emit the addresses of the two pointers of entry `k` in the cache of recent signatures, and return both in a list: of the signature as
     bytes, and of the `SignatureTemplates`.
     """
-    key_address = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(k * 2, POINTER)
+    key_address = f.define(POINTER, "getelementptr ptr, ptr @recent_signatures, i64 0").at(k * 2, POINTER)
     return [key_address, key_address.at(1, POINTER)]
 
 
@@ -186,7 +183,7 @@ def signature_to_bytes(f: FunctionBuilder) -> Value:
 
 
 def _add_word(f: FunctionBuilder, word: Value | int) -> None:
-    """Emit the append of `word` to the signature written now (global `@kind`). Return None.
+    """Emit the append of `word` to the signature written now (global `@signature`). Return None.
 
     A word beyond `MAX_SIGNATURE_WORDS` is counted, but not stored: the final count shows the overflow.
     """
@@ -210,16 +207,16 @@ def _emit_add_dim(f: FunctionBuilder) -> None:
     A missing number is appended to the list if `may_add` is true and the list has room; otherwise the result is -1.
     """
     number, may_add = f.arguments
-    count_address, numbers = get_dim_addresses(f)
+    count_address, dims = get_dim_addresses(f)
     count, index = count_address.load(I64), f.local(I64, f.i64(0))
     f.return_if((number | 1).equals(1), lambda: number)
     f.repeat_while(
-        lambda: f.and_then(index.load(I64) < count, lambda: numbers.at(index.load(I64), I64).load(I64).differs(number)),
+        lambda: f.and_then(index.load(I64) < count, lambda: dims.at(index.load(I64), I64).load(I64).differs(number)),
         lambda: index.store(index.load(I64) + 1),
     )
     f.return_if(index.load(I64) < count, lambda: index.load(I64) + 2)
     f.return_if(~f.and_then(may_add, lambda: count < MAX_SIGNATURE_DIMS), lambda: f.i64(-1))
-    numbers.at(count, I64).store(number)
+    dims.at(count, I64).store(number)
     count_address.store(count + 1)
     f.emit_return(count + 2)
 
@@ -350,8 +347,8 @@ def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> Non
 
 
 def _emit_sign_call(f: FunctionBuilder) -> None:
-    """Emit `sign_call(name, arguments, count, names, tape_mask)`: write the signature of a call of `name` to the global `@kind`, and return
-    whether the call has one.
+    """Emit `sign_call(name, arguments, count, names, tape_mask)`: write the signature of a call of `name` to the global `@signature`, and
+    return whether the call has one.
 
     The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. `arguments`
     is the address of all `count` arguments, of which the last have the keywords in the tuple `names`, or null. Bit k of `tape_mask` is set
@@ -387,14 +384,14 @@ def _emit_sign_call(f: FunctionBuilder) -> None:
 
 
 def _emit_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `sign_graph(frames)`: write the signature of the graph visited last (by `build_graph_key`) to the global `@kind`. Return whether
-    the graph has one.
+    """Emit `sign_graph(records)`: write the signature of the graph visited last (by `build_graph_key`) to the global `@signature`. Return
+    whether the graph has one.
 
-    The signature begins with the address of `frames`, the dictionary that will hold the launch record of the graph. The result is false if
+    The signature begins with the address of `records`, the dictionary that will hold the launch record of the graph. The result is false if
     a layout has no place in a signature, or for more than `MAX_SIGNATURE_WORDS` words.
     """
-    (frames,) = f.arguments
-    _begin_signature(f, frames, load_walk_word(f, NODE_COUNT))
+    (records,) = f.arguments
+    _begin_signature(f, records, load_walk_word(f, NODE_COUNT))
 
     def add_node(k: Value) -> None:
         node = get_table_address(f, "nodes").at(k, POINTER).load(POINTER)
@@ -432,7 +429,7 @@ def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
         number = load_node_number(f, source)
         _add_word(f, number)
         is_pending = f.is_object(f.get_slot(source, "Node.buffer"), "None")
-        number_offset = lambda: [f.call("find_place", I64, [number, f.unbox_integer(offset)])]
+        number_offset = lambda: [f.call("find_read_entry", I64, [number, f.unbox_integer(offset)])]
         _add_word(f, f.choose(is_pending, lambda: [_add_dim(f, offset)], number_offset)[0])
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), add_source)
@@ -492,15 +489,15 @@ def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
 
 
 def _emit_get_graph_signature(f: FunctionBuilder) -> None:
-    """Emit `get_graph_signature(frames, root)`: return a new tuple for the graph of the pending node `root`: the cache key and the
+    """Emit `get_graph_signature(records, root)`: return a new tuple for the graph of the pending node `root`: the cache key and the
     signature, both as bytes, and the tuple of dims.
 
-    `frames` is the dictionary that will hold the launch record of the graph. Return null if the fast path cannot run the graph, if the
+    `records` is the dictionary that will hold the launch record of the graph. Return null if the fast path cannot run the graph, if the
     graph has no signature, or if memory runs out.
     """
-    frames, root = f.arguments
+    records, root = f.arguments
     key = f.require_new(f.call("build_graph_key", POINTER, [root]))
-    f.require(f.call("sign_graph", I1, [frames]))
+    f.require(f.call("sign_graph", I1, [records]))
     signature, dims = signature_to_bytes(f), _new_dims_tuple(f)
     result = f.new_tuple(key, signature, dims)
     f.transfer_held(result)
@@ -508,7 +505,7 @@ def _emit_get_graph_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `python_sign_graph(frames, root)`, called from Python: return the result of `get_graph_signature`, a tuple of three items for
+    """Emit `python_sign_graph(records, root)`, called from Python: return the result of `get_graph_signature`, a tuple of three items for
     the same arguments, or None for null.
     """
     args = f.arguments[1]
@@ -522,10 +519,10 @@ def _new_dims_tuple(f: FunctionBuilder) -> Value:
     The dims are copied to a local array first: allocation may start the collector, which may run Python code that writes another signature.
     The emitted function returns null or 0 if memory runs out.
     """
-    count_address, numbers = get_dim_addresses(f)
-    count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
-    f.for_range(count, lambda k: copied_numbers.at(k, I64).store(numbers.at(k, I64).load(I64)))
-    return f.require_new(f.call("box_integers", POINTER, [copied_numbers, count]))
+    count_address, dims = get_dim_addresses(f)
+    count, copied_dims = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
+    f.for_range(count, lambda k: copied_dims.at(k, I64).store(dims.at(k, I64).load(I64)))
+    return f.require_new(f.call("box_integers", POINTER, [copied_dims, count]))
 
 
 def _add_shape(f: FunctionBuilder, shape: Value) -> None:
@@ -537,16 +534,16 @@ def _add_shape(f: FunctionBuilder, shape: Value) -> None:
 
 
 def _emit_sign_write(f: FunctionBuilder) -> None:
-    """Emit `sign_write(storage, spec, value)`: put the signature of an assignment into the global `@kind`: `value`, a tensor or a number,
-    is written through a view of `storage` with the spec `spec`. Return whether the assignment has a signature: false if a value or view has
-    no place in one, or for more than `MAX_SIGNATURE_WORDS` words.
+    """Emit `sign_write(storage, spec, value)`: put the signature of an assignment into the global `@signature`: `value`, a tensor or a
+    number, is written through a view of `storage` with the spec `spec`. Return whether the assignment has a signature: false if a value or
+    view has no place in one, or for more than `MAX_SIGNATURE_WORDS` words.
 
     After the views come the shapes of the whole storages, which are the shapes of the nodes of the assignment. `write_part` calls the
     function.
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_instance(value, "Tensor")
-    _begin_signature(f, f.load_object("'write'"), 2)
+    _begin_signature(f, f.load_object("'write_part'"), 2)
     _add_word(f, 0)
     f.require(f.call("add_view", I1, [spec, storage]))
     f.emit_if(is_tensor, lambda: _add_tensor(f, value))

@@ -1,8 +1,5 @@
-"""Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded
-template has copy descriptors, integers that describe each region (`fastpath/strided_copy.py`). Emitters run in Python when the fast path is
-built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded template has copy
+descriptors, integers that describe each region (`fastpath/strided_copy.py`).
 """
 
 from __future__ import annotations
@@ -33,16 +30,19 @@ MAX_JOIN_ARGUMENTS = 16  # operands and further arguments for which size-generic
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to concatenate or stack a few tensors as recorded. `method_entries.emit_module` calls this at build
-    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to concatenate or stack a few tensors as recorded.
 
     The functions emitted include `replay_join`, `join_tensors`, `instantiate_join`, `build_join_key`, `copy_region` and `copy_rows`.
     """
-    row_parameters = [(name, I64) for name in ("count", "between", "apart", "width")]
+    row_parameters = [(name, I64) for name in ("count", "source_stride", "to_stride", "width")]
     _emit_copy_rows(FunctionBuilder(module, objects, "copy_rows", [("source", POINTER), ("to", POINTER), *row_parameters], I1))
-    _emit_copy_region(FunctionBuilder(module, objects, "copy_region", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
-    _emit_build_join_key(FunctionBuilder(module, objects, "build_join_key", [("pieces", POINTER), ("others", POINTER), ("count", I64)]))
-    parameters = [("op", POINTER), ("pieces", POINTER), ("others", POINTER), ("count", I64)]
+    _emit_copy_region(
+        FunctionBuilder(module, objects, "copy_region", [("source", POINTER), ("to", POINTER), ("copy_descriptor", POINTER)], I1)
+    )
+    _emit_build_join_key(
+        FunctionBuilder(module, objects, "build_join_key", [("tensors", POINTER), ("further_args", POINTER), ("count", I64)])
+    )
+    parameters = [("op", POINTER), ("tensors", POINTER), ("further_args", POINTER), ("count", I64)]
     rule_parameters = [("spec", POINTER), ("slot", I64), ("op", POINTER), ("key", POINTER), *parameters[1:]]
     _emit_instantiate_join(FunctionBuilder(module, objects, "instantiate_join", rule_parameters))
     _emit_join_tensors(FunctionBuilder(module, objects, "join_tensors", parameters))
@@ -64,13 +64,13 @@ def _emit_replay_join(f: FunctionBuilder) -> None:
 
 
 def _emit_build_join_key(f: FunctionBuilder) -> None:
-    """Emit `build_join_key(pieces, further_args, count)`: return the key under which a call is recorded, a new tuple: the keys
-    (`build_key`) of the `count` further arguments at the address `further_args`, then the specs of the tensors in the tuple `pieces`.
+    """Emit `build_join_key(tensors, further_args, count)`: return the key under which a call is recorded, a new tuple: the keys
+    (`build_key`) of the `count` further arguments at the address `further_args`, then the specs of the tensors in the tuple `tensors`.
 
-    Return null if an argument has no key, or an item of `pieces` is no tensor. `join_tensors` calls the function.
+    Return null if an argument has no key, or an item of `tensors` is no tensor. `join_tensors` calls the function.
     """
-    pieces, further_args, count = f.arguments
-    size = f.load_word(pieces, SIZE_OFFSET)
+    tensors, further_args, count = f.arguments
+    size = f.load_word(tensors, SIZE_OFFSET)
     key = f.require_new(f.call("PyTuple_New", POINTER, [count + size]))
 
     def store_argument_key(k: Value) -> None:
@@ -78,24 +78,24 @@ def _emit_build_join_key(f: FunctionBuilder) -> None:
         f.decline_if(f.is_null(argument_key))
         f.address_at(key, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(argument_key)
 
-    def store_piece_spec(k: Value) -> None:
-        x = f.tuple_item(pieces, k)
+    def store_spec(k: Value) -> None:
+        x = f.tuple_item(tensors, k)
         f.require(f.is_instance(x, "Tensor"))
         compute_specs(f, x)
         f.address_at(key, TUPLE_ITEMS_OFFSET).at(count + k, POINTER).store(f.incref(f.get_slot(x, "Tensor.spec")))
 
     f.for_range(count, store_argument_key)
-    f.for_range(size, store_piece_spec)
+    f.for_range(size, store_spec)
     f.transfer_held(key)
     f.emit_return(key)
 
 
 def _emit_join_tensors(f: FunctionBuilder) -> None:
-    """Emit `join_tensors(op, pieces, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for the
-    function name `op` or by a size-generic template; null to decline.
+    """Emit `join_tensors(op, tensors, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for
+    the function name `op` or by a size-generic template; null to decline.
 
-    `pieces` is a list or tuple of at most `MAX_JOINED_TENSORS` tensors, or one tensor. `further_args` is the address of the `count` further
-    arguments, keyword values and keywords. `replay_join` calls the function.
+    `tensors` is a list or tuple of at most `MAX_JOINED_TENSORS` tensors, or one tensor. `further_args` is the address of the `count`
+    further arguments, keyword values and keywords. `replay_join` calls the function.
     """
     op, operands, further_args, count = f.arguments
 
@@ -109,29 +109,33 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
         return [f.call("PySequence_Tuple", POINTER, [operands])]
 
     # a tuple, which no other thread can change
-    pieces = f.require_new(f.choose(f.is_instance(operands, "Tensor"), wrap_tensor, copy_to_tuple)[0])
-    size = f.load_word(pieces, SIZE_OFFSET)
+    tensors = f.require_new(f.choose(f.is_instance(operands, "Tensor"), wrap_tensor, copy_to_tuple)[0])
+    size = f.load_word(tensors, SIZE_OFFSET)
     f.require(f.and_then(size > 0, lambda: size <= MAX_JOINED_TENSORS))
-    key = f.require_new(f.call("build_join_key", POINTER, [pieces, further_args, count]))
+    key = f.require_new(f.call("build_join_key", POINTER, [tensors, further_args, count]))
     cache_table = get_cache_table(f, f.tuple_item(key, count), "call_templates")
-    instantiate_rule = lambda: [f.call("instantiate_join", POINTER, [*cache_table, op, key, pieces, further_args, count])]
+    instantiate_rule = lambda: [f.call("instantiate_join", POINTER, [*cache_table, op, key, tensors, further_args, count])]
     template = f.hold_borrowed(find_or_instantiate(f, cache_table, op, key, instantiate_rule))
     f.decline_if(f.is_object(template, "None"))
-    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
-    nodes = f.build_tuple(size, lambda k: f.call("compute_content", POINTER, [f.tuple_item(pieces, k), f.constant(I1, False)]))
+    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "NO_LAUNCH_RECORD"))
+    nodes = f.build_tuple(size, lambda k: f.call("compute_content", POINTER, [f.tuple_item(tensors, k), f.constant(I1, False)]))
     recipe = f.get_slot(template, "RecipeTemplate.recipe")
     out = f.require_new(f.call("allocate_result", POINTER, [recipe]))
     program = f.address_at(f.get_slot(template, "ResultTemplate.launch_record"), BYTES_CONTENT_OFFSET)
     itemsize = f.unbox_integer(f.get_slot(f.get_slot(recipe, "Recipe.dtype"), "DType.itemsize"))
 
     def copy(k: Value) -> None:
-        box = program.at(k * (COPY_DESCRIPTOR_BYTES // 8) + 1, I64)
-        source_index = f.load_word(box, SOURCE_INDEX_OFFSET)
-        offset = f.unbox_integer(f.get_slot(f.tuple_item(pieces, source_index), "Tensor.offset")) * itemsize + f.load_word(
-            box, SOURCE_START_OFFSET
+        copy_descriptor = program.at(k * (COPY_DESCRIPTOR_BYTES // 8) + 1, I64)
+        source_index = f.load_word(copy_descriptor, SOURCE_INDEX_OFFSET)
+        offset = f.unbox_integer(f.get_slot(f.tuple_item(tensors, source_index), "Tensor.offset")) * itemsize + f.load_word(
+            copy_descriptor, SOURCE_START_OFFSET
         )
         source = load_data_address(f, f.get_slot(f.tuple_item(nodes, source_index), "Node.buffer")).at(offset, I8)
-        f.call("copy_region", I1, [source, load_data_address(f, out).at(f.load_word(box, DESTINATION_START_OFFSET), I8), box])
+        f.call(
+            "copy_region",
+            I1,
+            [source, load_data_address(f, out).at(f.load_word(copy_descriptor, DESTINATION_START_OFFSET), I8), copy_descriptor],
+        )
 
     def copy_all() -> list[Value]:
         f.for_range(program.load(I64), copy)
@@ -141,47 +145,47 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
         """Emit the copies with the GIL released, under the lock of the runtime: other threads run, but write no tensor. Return an empty
         list.
         """
-        f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
+        f.require(f.is_object(f.call_python("acquire lock", f.load_object("False")), "True"))
         emit_without_gil(f, copy_all)
-        f.call_python("let go of lock")
+        f.call_python("release lock")
         return []
 
     f.choose(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")) >= PARALLEL_COPY_BYTES, copy_without_gil, copy_all)
     node = new_node_in_memory(f, recipe, out)
     spec = f.incref(f.get_slot(template, "ResultTemplate.spec"))
     f.transfer_held(node)
-    f.release_held(nodes, template, key, pieces)
+    f.release_held(nodes, template, key, tensors)
     f.emit_return(f.call("new_tensor", POINTER, [node, spec]))
 
 
 def _emit_instantiate_join(f: FunctionBuilder) -> None:
-    """Emit `instantiate_join(spec, slot, op, key, pieces, further_args, count)`: make the template of a join by a size-generic template,
+    """Emit `instantiate_join(spec, slot, op, key, tensors, further_args, count)`: make the template of a join by a size-generic template,
     and record it in the table at byte `slot` of `spec`, under `op` and `key`.
 
     Return the template, borrowed from the table; null without a size-generic template, or for more than `MAX_JOIN_ARGUMENTS` operands and
     arguments. The further arguments are those of `join_tensors`. `join_tensors` calls the function.
     """
-    *cache_entry, pieces, further_args, count = f.arguments
-    size = f.load_word(pieces, SIZE_OFFSET)
+    *cache_entry, tensors, further_args, count = f.arguments
+    size = f.load_word(tensors, SIZE_OFFSET)
     f.require(count + size <= MAX_JOIN_ARGUMENTS)
     all_arguments = f.local(array(POINTER, MAX_JOIN_ARGUMENTS))
     f.for_range(count, lambda k: all_arguments.at(k, POINTER).store(further_args.at(k, POINTER).load(POINTER)))
-    f.for_range(size, lambda k: all_arguments.at(count + k, POINTER).store(f.tuple_item(pieces, k)))
+    f.for_range(size, lambda k: all_arguments.at(count + k, POINTER).store(f.tuple_item(tensors, k)))
     f.emit_return(f.call("instantiate_call", POINTER, [*cache_entry, all_arguments, count + size, f.null(), f.i64(0)]))
 
 
 def _emit_copy_region(f: FunctionBuilder) -> None:
-    """Emit `copy_region(source, to, box)`: copy a strided region of elements from the address `source` to the address `to`, and return
-    true.
+    """Emit `copy_region(source, to, copy_descriptor)`: copy a strided region of elements from the address `source` to the address `to`, and
+    return true.
 
-    `box` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows. `source` and `to` are the
-    addresses of the first row. Joins, sorts and programs of direct calls call the function.
+    `copy_descriptor` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows. `source` and `to`
+    are the addresses of the first row. Joins, sorts and programs of direct calls call the function.
     """
-    source, to, box = f.arguments
+    source, to, copy_descriptor = f.arguments
     (n, source_stride, to_stride), (m, inner_source_stride, inner_to_stride), row_layout = (
-        [f.load_word(box, LOOPS_OFFSET + 24 * k + 8 * j) for j in range(3)] for k in range(3)
+        [f.load_word(copy_descriptor, LOOPS_OFFSET + 24 * k + 8 * j) for j in range(3)] for k in range(3)
     )
-    width = f.load_word(box, COPY_ROW_BYTES_OFFSET)
+    width = f.load_word(copy_descriptor, COPY_ROW_BYTES_OFFSET)
 
     def copy_plane(i: Value) -> None:
         def copy_rows(j: Value) -> None:

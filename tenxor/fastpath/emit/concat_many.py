@@ -1,8 +1,5 @@
-"""Emitters for the concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
-(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python when the fast path is built.
-`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
+(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage.
 """
 
 from __future__ import annotations
@@ -18,37 +15,36 @@ from .tape_nodes import is_tape_recorded
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to copy many tensors into one. `method_entries.emit_module` calls this at build time. `module` is
-    the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to copy many tensors into one.
 
-    The functions emitted include `is_copyable`, `store_specs`, `copy_tensors`, `copy_equal_tensors`, `specs_of`, `copy_pieces` and
-    `copy_alike`.
+    The functions emitted include `is_copyable`, `store_specs`, `copy_tensors`, `copy_equal_tensors`, `python_store_specs`,
+    `python_copy_tensors` and `python_copy_equal_tensors`.
     """
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
-    pieces = [("pieces", POINTER), ("table", POINTER)]
+    table_parameters = [("tensors", POINTER), ("copy_table", POINTER)]
     _emit_is_copyable(FunctionBuilder(module, objects, "is_copyable", [("storage", POINTER)], I1))
-    _emit_store_specs(FunctionBuilder(module, objects, "store_specs", pieces, I1))
-    _emit_copy_tensors(FunctionBuilder(module, objects, "copy_tensors", [*pieces, ("rows", I64), ("stride", I64)], I1))
+    _emit_store_specs(FunctionBuilder(module, objects, "store_specs", table_parameters, I1))
+    _emit_copy_tensors(FunctionBuilder(module, objects, "copy_tensors", [*table_parameters, ("rows", I64), ("stride", I64)], I1))
     layout_parameters = [(name, I64) for name in ("width", "itemsize", "rows", "stride")]
     _emit_copy_equal_tensors(
-        FunctionBuilder(module, objects, "copy_equal_tensors", [("pieces", POINTER), ("to", POINTER), *layout_parameters], I1)
+        FunctionBuilder(module, objects, "copy_equal_tensors", [("tensors", POINTER), ("to", POINTER), *layout_parameters], I1)
     )
-    _emit_python_entry(FunctionBuilder(module, objects, "specs_of", called, is_exported=True), "store_specs", 0)
-    _emit_python_entry(FunctionBuilder(module, objects, "copy_pieces", called, is_exported=True), "copy_tensors", 2)
-    _emit_python_entry(FunctionBuilder(module, objects, "copy_alike", called, is_exported=True), "copy_equal_tensors", 4)
+    _emit_python_entry(FunctionBuilder(module, objects, "python_store_specs", called, is_exported=True), "store_specs", 0)
+    _emit_python_entry(FunctionBuilder(module, objects, "python_copy_tensors", called, is_exported=True), "copy_tensors", 2)
+    _emit_python_entry(FunctionBuilder(module, objects, "python_copy_equal_tensors", called, is_exported=True), "copy_equal_tensors", 4)
 
 
 def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
-    """Emit an entry for Python, `specs_of`, `copy_pieces` or `copy_alike`: call the emitted function named `function` with a tuple of
-    tensors, an address and `numbers` integers.
+    """Emit an entry for Python, `python_store_specs`, `python_copy_tensors` or `python_copy_equal_tensors`: call the emitted function named
+    `function` with a tuple of tensors, an address and `numbers` integers.
 
     The entry takes the address and the integers as Python integers. It returns the truth value of the call as a bool, or null if an error
     is set.
     """
     _, args, _ = f.arguments
-    pieces, *boxed_integers = (args.at(k, POINTER).load(POINTER) for k in range(2 + numbers))
+    tensors, *boxed_integers = (args.at(k, POINTER).load(POINTER) for k in range(2 + numbers))
     address, *integers = (f.unbox_integer(x) for x in boxed_integers)
-    success = f.call(function, I1, [pieces, address.cast("inttoptr", POINTER), *integers])
+    success = f.call(function, I1, [tensors, address.cast("inttoptr", POINTER), *integers])
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     f.emit_return(f.box_bool(success))
 
@@ -68,66 +64,67 @@ def _emit_is_copyable(f: FunctionBuilder) -> None:
 
 
 def _emit_store_specs(f: FunctionBuilder) -> None:
-    """Emit `store_specs(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the array at the address
-    `table`, the first column of the table of `copy_tensors`. Return true.
+    """Emit `store_specs(tensors, copy_table)`: write the address of the spec of each tensor in the tuple `tensors` into the array at the
+    address `copy_table`, the first column of the table of `copy_tensors`. Return true.
 
-    Return false unless each piece is a tensor for which `is_copyable` holds; some addresses may be written then. Python (`specs_of`) calls
-    the function.
+    Return false unless each piece is a tensor for which `is_copyable` holds; some addresses may be written then. Python
+    (`python_store_specs`) calls the function.
     """
-    pieces, table = f.arguments
+    tensors, copy_table = f.arguments
 
     def store_spec(k: Value) -> None:
-        x = f.tuple_item(pieces, k)
+        x = f.tuple_item(tensors, k)
         f.require(f.is_instance(x, "Tensor"))
         f.require(f.call("is_copyable", I1, [f.get_slot(x, "Tensor.storage")]))
         spec, _ = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
-        table.at(k, I64).store(spec)
+        copy_table.at(k, I64).store(spec)
 
-    f.for_range(f.load_word(pieces, SIZE_OFFSET), store_spec)
+    f.for_range(f.load_word(tensors, SIZE_OFFSET), store_spec)
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_copy_tensors(f: FunctionBuilder) -> None:
-    """Emit `copy_tensors(pieces, table, rows, stride)`: copy the contiguous tensors in the tuple `pieces` to the addresses in a table, each
-    in `rows` rows. Return true.
+    """Emit `copy_tensors(tensors, copy_table, rows, stride)`: copy the contiguous tensors in the tuple `tensors` to the addresses in a
+    table, each in `rows` rows. Return true.
 
-    The rows of a tensor are `stride` bytes apart in the destination. The array of 64-bit words at the address `table` has four columns, one
-    after the other, with an entry for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an
-    element. Return false if a spec has changed, or `is_copyable` does not hold any more; then some tensors may be copied. Python
-    (`copy_pieces`) calls the function.
+    The rows of a tensor are `stride` bytes apart in the destination. The array of 64-bit words at the address `copy_table` has four
+    columns, one after the other, with an entry for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes
+    of an element. Return false if a spec has changed, or `is_copyable` does not hold any more; then some tensors may be copied. Python
+    (`python_copy_tensors`) calls the function.
     """
-    pieces, table, rows, stride = f.arguments
-    count = f.load_word(pieces, SIZE_OFFSET)
+    tensors, copy_table, rows, stride = f.arguments
+    count = f.load_word(tensors, SIZE_OFFSET)
 
-    def copy_piece(k: Value) -> None:
-        x = f.tuple_item(pieces, k)
-        spec, to, width, itemsize = (table.at(k + count * n, I64) for n in range(COPY_TABLE_COLUMNS))
+    def copy_tensor(k: Value) -> None:
+        x = f.tuple_item(tensors, k)
+        spec, to, width, itemsize = (copy_table.at(k + count * n, I64) for n in range(COPY_TABLE_COLUMNS))
         f.require(f.get_slot(x, "Tensor.spec").equals(spec.load(POINTER)))
         _copy_tensor(f, x, to.load(POINTER), width.load(I64), itemsize.load(I64), rows, stride)
 
-    f.for_range(count, copy_piece)
+    f.for_range(count, copy_tensor)
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
-    """Emit `copy_equal_tensors(pieces, to, width, itemsize, rows, stride)`: copy the contiguous tensors in the tuple `pieces`, of one spec,
-    to the address `to`, each in `rows` rows of `width` bytes, `stride` bytes apart there. Return true.
+    """Emit `copy_equal_tensors(tensors, to, width, itemsize, rows, stride)`: copy the contiguous tensors in the tuple `tensors`, of one
+    spec, to the address `to`, each in `rows` rows of `width` bytes, `stride` bytes apart there. Return true.
 
     In each row of the destination, the tensors' rows stand side by side. `itemsize` is the bytes of an element. Return false if the specs
-    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied. Python (`copy_alike`) calls the function.
+    differ, or `is_copyable` does not hold for a tensor; then some tensors may be copied. Python (`python_copy_equal_tensors`) calls the
+    function.
     """
-    pieces, to, width, itemsize, rows, stride = f.arguments
-    spec = f.get_slot(f.tuple_item(pieces, 0), "Tensor.spec")
+    tensors, to, width, itemsize, rows, stride = f.arguments
+    spec = f.get_slot(f.tuple_item(tensors, 0), "Tensor.spec")
     f.decline_if(f.is_null(spec))
 
-    def copy_piece(k: Value) -> None:
-        x = f.tuple_item(pieces, k)
+    def copy_tensor(k: Value) -> None:
+        x = f.tuple_item(tensors, k)
         f.require(f.is_instance(x, "Tensor"))
         f.require(f.get_slot(x, "Tensor.spec").equals(spec))
         f.decline_if(f.is_null(f.get_slot(x, "Tensor.offset")))
         _copy_tensor(f, x, to.at(k * width, I8), width, itemsize, rows, stride)
 
-    f.for_range(f.load_word(pieces, SIZE_OFFSET), copy_piece)
+    f.for_range(f.load_word(tensors, SIZE_OFFSET), copy_tensor)
     f.emit_return(f.constant(I1, True))
 
 

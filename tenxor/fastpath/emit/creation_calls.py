@@ -1,7 +1,5 @@
-"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays. A blank tensor has
-uninitialized memory. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
-machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
-`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+"""Functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays. A blank tensor has
+uninitialized memory.
 """
 
 from __future__ import annotations
@@ -26,36 +24,34 @@ MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fie
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to create tensors: replayed creation calls, blank tensors, and tensors from lists and arrays.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
 
-    The functions emitted include `replay_creation`, `create_tensor`, `blank`, `python_from_list`, `python_from_array`, `fill_from_list` and
-    `fill_from_buffer`.
+    The functions emitted include `replay_creation`, `create_tensor`, `python_new_blank`, `python_from_list`, `python_from_array`,
+    `python_fill_rows` and `python_copy_buffer`.
     """
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
     _emit_create_tensor(FunctionBuilder(module, objects, "create_tensor", parameters))
-    named_call_parameters = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
-    rule_parameters = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("given", I64), ("names", POINTER)]
+    named_call_parameters = [("args", POINTER), ("count", I64), ("keyword_count", I64), ("name", POINTER), ("table", POINTER)]
+    rule_parameters = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("argument_count", I64), ("names", POINTER)]
     _emit_instantiate_creation(FunctionBuilder(module, objects, "instantiate_creation", rule_parameters))
     _emit_keyword_creation(FunctionBuilder(module, objects, "keyword_creation", named_call_parameters))
     _emit_new_blank(FunctionBuilder(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
     _emit_load_element(FunctionBuilder(module, objects, "load_element", [("item", POINTER)]))
-    _emit_fill_row(FunctionBuilder(module, objects, "fill_row", [("list", POINTER), ("to", POINTER), ("count", I64), ("kind", I64)], I1))
+    _emit_fill_row(FunctionBuilder(module, objects, "fill_row", [("numbers", POINTER), ("to", POINTER), ("count", I64), ("kind", I64)], I1))
     rows_and_kind = [("rows", I64), ("count", I64), ("kind", I64)]
-    _emit_fill_rows(FunctionBuilder(module, objects, "fill_rows", [("list", POINTER), ("to", POINTER), *rows_and_kind], I1))
-    list_parameters = [("list", POINTER), ("table", POINTER)]
+    _emit_fill_rows(FunctionBuilder(module, objects, "fill_rows", [("numbers", POINTER), ("to", POINTER), *rows_and_kind], I1))
+    list_parameters = [("numbers", POINTER), ("table", POINTER)]
     _emit_tensor_of_kind(FunctionBuilder(module, objects, "tensor_of_kind", [*list_parameters, *rows_and_kind]))
     _emit_copy_buffer(FunctionBuilder(module, objects, "copy_buffer", [("source", POINTER), ("to", POINTER), ("nbytes", I64)], I1))
     _emit_replay_creation(FunctionBuilder(module, objects, "replay_creation", called, is_exported=True))
-    _emit_python_new_blank(FunctionBuilder(module, objects, "blank", called, is_exported=True))
+    _emit_python_new_blank(FunctionBuilder(module, objects, "python_new_blank", called, is_exported=True))
     _emit_python_from_list(FunctionBuilder(module, objects, "python_from_list", called, is_exported=True))
     _emit_python_from_array(FunctionBuilder(module, objects, "python_from_array", called, is_exported=True))
     _emit_cache_blank(FunctionBuilder(module, objects, "cache_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
     _emit_tensor_from_list(FunctionBuilder(module, objects, "tensor_from_list", list_parameters))
     _emit_tensor_from_numpy(FunctionBuilder(module, objects, "tensor_from_numpy", [("array", POINTER), ("table", POINTER)]))
-    _emit_python_fill(FunctionBuilder(module, objects, "fill_from_list", called, is_exported=True))
-    _emit_python_copy(FunctionBuilder(module, objects, "fill_from_buffer", called, is_exported=True))
+    _emit_python_fill_rows(FunctionBuilder(module, objects, "python_fill_rows", called, is_exported=True))
+    _emit_python_copy_buffer(FunctionBuilder(module, objects, "python_copy_buffer", called, is_exported=True))
 
 
 def _load_arguments(f: FunctionBuilder, count: int) -> list[Value]:
@@ -73,10 +69,12 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
     """
     name, args, named, table = _load_arguments(f, 4)
 
-    def call(positional: Value, count: Value, size: Value) -> Value:
+    def call(positional: Value, count: Value, keyword_count: Value) -> Value:
         create_positional = lambda: [f.call("create_tensor", POINTER, [positional, count, f.null(), name, table])]
         return f.choose(
-            size.equals(0), create_positional, lambda: [f.call("keyword_creation", POINTER, [positional, count, size, name, table])]
+            keyword_count.equals(0),
+            create_positional,
+            lambda: [f.call("keyword_creation", POINTER, [positional, count, keyword_count, name, table])],
         )[0]
 
     f.return_or_none(spread_arguments(f, args, named, call, first_item=0))
@@ -147,8 +145,8 @@ def _emit_instantiate_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_python_new_blank(f: FunctionBuilder) -> None:
-    """Emit `blank(recipe, spec)`, called from Python: return the new, uninitialized tensor of `new_blank` for the same arguments, or None
-    to decline.
+    """Emit `python_new_blank(recipe, spec)`, called from Python: return the new, uninitialized tensor of `new_blank` for the same
+    arguments, or None to decline.
     """
     f.return_or_none(f.call("new_blank", POINTER, _load_arguments(f, 2)))
 
@@ -167,8 +165,8 @@ def _emit_new_blank(f: FunctionBuilder) -> None:
 
 
 def _emit_python_from_list(f: FunctionBuilder) -> None:
-    """Emit `python_from_list(list, table)`, called from Python: return the tensor of `tensor_from_list` for the same arguments, or None to
-    decline.
+    """Emit `python_from_list(numbers, table)`, called from Python: return the tensor of `tensor_from_list` for the same arguments, or None
+    to decline.
     """
     f.return_or_none(f.call("tensor_from_list", POINTER, _load_arguments(f, 2)))
 
@@ -183,7 +181,7 @@ def _emit_python_from_array(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_from_list(f: FunctionBuilder) -> None:
-    """Emit `tensor_from_list(list, table)`: return a new tensor with the numbers of a list, or of a list of equally long lists; null to
+    """Emit `tensor_from_list(numbers, table)`: return a new tensor with the numbers of a list, or of a list of equally long lists; null to
     decline.
 
     The dtype is float64 if one of the numbers is a float, else int64 or bool. A 0-d tensor with a known number, such as an element of
@@ -215,7 +213,7 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_of_kind(f: FunctionBuilder) -> None:
-    """Emit `tensor_of_kind(list, table, rows, count, kind)`: return a new tensor, a new reference, of a list of `count` numbers, or of
+    """Emit `tensor_of_kind(numbers, table, rows, count, kind)`: return a new tensor, a new reference, of a list of `count` numbers, or of
     `rows` such lists if `rows` is not 0. Return null if a number has no value of the kind `kind` (`LIST_KINDS`), or a list another length.
     `table` is the cache of `tensor_from_list`. `tensor_from_list` calls the function.
     """
@@ -242,7 +240,7 @@ def _emit_load_element(f: FunctionBuilder) -> None:
     f.return_if(~f.has_type(item, "Tensor"), lambda: item)
     f.require(f.is_instance(item, "Tensor"))
     spec, storage = f.get_slot(item, "Tensor.spec"), f.get_slot(item, "Tensor.storage")
-    f.require(f.is_object(spec, "point float64") | f.is_object(spec, "point int64") | f.is_object(spec, "point bool"))
+    f.require(f.is_object(spec, "0-d spec float64") | f.is_object(spec, "0-d spec int64") | f.is_object(spec, "0-d spec bool"))
     f.require(f.and_then(can_evaluate_early(f), lambda: is_known_scalar(f, storage)))
     f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(item, "Tensor.dtype")))
     f.emit_return(f.get_slot(storage, "ScalarStorage._number"))
@@ -257,7 +255,7 @@ def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
     """
     values, table = f.arguments
     shape, dtype = (f.require_new(f.call("PyObject_GetAttr", POINTER, [values, f.load_object(f"'{name}'")])) for name in ("shape", "dtype"))
-    tensor_dtype = f.look_up(f.load_object("of NumPy"), dtype)
+    tensor_dtype = f.look_up(f.load_object("dtype of NumPy dtype"), dtype)
     f.decline_if(f.is_null(tensor_dtype))
     tensor = _new_cached_blank(f, table, f.new_tuple(shape, dtype), tensor_dtype, shape)
     nbytes = load_nbytes(f, f.get_slot(tensor, "Tensor.spec"))
@@ -309,9 +307,9 @@ def _emit_cache_blank(f: FunctionBuilder) -> None:
     f.emit_return(pair)
 
 
-def _emit_python_fill(f: FunctionBuilder) -> None:
-    """Emit `fill_from_list(list, buffer, rows, count, kind)`, called from Python: write the numbers of a list into the memory of a
-    `Buffer`. `list` has `count` numbers, or, if `rows` > 0, `rows` lists of `count` numbers.
+def _emit_python_fill_rows(f: FunctionBuilder) -> None:
+    """Emit `python_fill_rows(numbers, buffer, rows, count, kind)`, called from Python: write the numbers of a list into the memory of a
+    `Buffer`. `numbers` is a list of `count` numbers, or, if `rows` > 0, `rows` lists of `count` numbers.
 
     Return a bool: whether every list has its length, and every number has a value of the kind `kind`, one of `LIST_KINDS`. After False,
     some numbers may be written.
@@ -323,11 +321,11 @@ def _emit_python_fill(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_rows(f: FunctionBuilder) -> None:
-    """Emit `fill_rows(list, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`,
+    """Emit `fill_rows(numbers, to, rows, count, kind)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`,
     contiguously. Return true, or false for other contents; then some numbers may be written.
 
     `rows` is 0 for a flat list. `kind`, a value of `LIST_KINDS`, is the kind of the numbers, as in `fill_row`. `tensor_of_kind` and
-    `fill_from_list` call the function.
+    `python_fill_rows` call the function.
     """
     numbers, to, rows, count, kind = f.arguments
     f.return_if(rows.equals(0), lambda: f.call("fill_row", I1, [numbers, to, count, kind]))
@@ -344,7 +342,7 @@ def _emit_fill_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_row(f: FunctionBuilder) -> None:
-    """Emit `fill_row(list, to, count, kind)`: write a list of `count` numbers to the address `to`. Return true, or false for other
+    """Emit `fill_row(numbers, to, count, kind)`: write a list of `count` numbers to the address `to`. Return true, or false for other
     contents; then some numbers may be written.
 
     `kind` is a value of `LIST_KINDS`: the numbers are stored as float64, int64 or bool. Floats may be given as integers of 64 bits, and
@@ -384,8 +382,8 @@ def _emit_fill_row(f: FunctionBuilder) -> None:
     f.emit_return(f.constant(I1, True))
 
 
-def _emit_python_copy(f: FunctionBuilder) -> None:
-    """Emit `fill_from_buffer(source, buffer, nbytes)`, called from Python: copy the bytes of another object's buffer into a `Buffer`.
+def _emit_python_copy_buffer(f: FunctionBuilder) -> None:
+    """Emit `python_copy_buffer(source, buffer, nbytes)`, called from Python: copy the bytes of another object's buffer into a `Buffer`.
     Return a bool: whether the buffer of `source` is C-contiguous and writable, and has exactly `nbytes` bytes.
     """
     source, buffer, nbytes = _load_arguments(f, 3)

@@ -1,7 +1,5 @@
-"""Emitters for free lists of small objects: a deallocated object of the classes `REUSED_CLASSES` is kept, and becomes the next new object
-of the same class. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
-machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
-`Value` stands for a result at run time.
+"""Free lists of small objects: a deallocated object of the classes `REUSED_CLASSES` is kept, and becomes the next new object of the same
+class.
 
 CPython's own allocation and deallocation take as long as the rest of an operation. So an emitted function replaces the deallocator of each
 class (`tp_dealloc`). Like CPython, this function untracks the object in the collector, clears the weak references and drops the slots. Then
@@ -22,11 +20,10 @@ MAX_FREE_OBJECTS = 2048  # objects of each class
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`dealloc_CLASS`) objects of the classes with a free list.
 
-    For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates. `method_entries.emit_module` calls this at
-    build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates.
     """
     for cls in REUSED_CLASSES:
-        module.define_global(f"dead_{cls}", f"internal global [{1 + MAX_FREE_OBJECTS} x i64] zeroinitializer, align 64")
+        module.define_global(f"free_{cls}_objects", f"internal global [{1 + MAX_FREE_OBJECTS} x i64] zeroinitializer, align 64")
         _emit_new_object(FunctionBuilder(module, objects, f"new_{cls}", []), cls)
         _emit_dealloc(FunctionBuilder(module, objects, f"dealloc_{cls}", [("x", POINTER)], VOID, is_exported=True), cls)
     for cls in UNTRACKED_CLASSES:
@@ -37,7 +34,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _get_free_list(f: FunctionBuilder, cls: str) -> tuple[Value, Value]:
     """Emit two addresses in the free list of the class named `cls`, and return both: of its length, and of its first item."""
-    length_address = f.define(POINTER, f"getelementptr i64, ptr @dead_{cls}, i64 0")
+    length_address = f.define(POINTER, f"getelementptr i64, ptr @free_{cls}_objects, i64 0")
     return length_address, length_address.at(1, I64)
 
 

@@ -1,6 +1,5 @@
 """Emitters of the code that CPython calls in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table,
-a replayed call, or a conversion. Emitters run in Python when the fast path is built, with the builder `f`; a `Value` stands for a result at
-run time. The emitters in `_EMITTERS_BY_KIND` write the fast path of one kind of functions, a part of its entry.
+a replayed call, or a conversion. The emitters in `_EMITTERS_BY_KIND` write the fast path of one kind of functions, a part of its entry.
 
 A call whose last argument is `out`, by name, is the call without it, and an assignment.
 """
@@ -22,10 +21,7 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
-    """
+    """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`."""
     out_parameters = [("function", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
     _emit_write_into_out(FunctionBuilder(module, objects, "write_into_out", out_parameters))
     _emit_new_tensor_in_memory(FunctionBuilder(module, objects, "new_tensor_in_memory", [("value", POINTER)]))
@@ -186,6 +182,6 @@ _EMITTERS_BY_KIND: dict[str, FastPathEmitter] = {
     "unary": _apply_unary,
     "binary": _apply_binary,
     "ternary": _apply_ternary,
-    "again": _replay_call,
+    "replay": _replay_call,
     "convert": _convert,
 }

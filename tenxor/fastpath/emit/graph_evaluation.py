@@ -1,8 +1,5 @@
-"""Emitters for pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`frame`) of
-integers, is found by the key of the graph. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`,
-which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the
-function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python
-does the work.
+"""Pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`record`) of integers, is
+found by the key of the graph.
 
 The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until the
 graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.
@@ -63,16 +60,17 @@ SHARING_LIMITS = ThreadLimits()
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to compute a pending graph by the launch record of its plan. `method_entries.emit_module` calls this
-    at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to compute a pending graph by the launch record of its plan.
 
     The functions emitted include `compute_fused`, `run_graph`, `run_kernel`, `find_graph_record`, `derive_node_record` and
     `has_usable_record`.
     """
-    module.define_global("meeting", "global ptr null")  # the address of `thread_count.worker_handle`, which describes the worker threads
+    module.define_global(
+        "worker_handle", "global ptr null"
+    )  # the address of `thread_count.worker_handle`, which describes the worker threads
     _emit_run_kernel(FunctionBuilder(module, objects, "run_kernel", [("step", POINTER)], I1))
-    _emit_run_graph(FunctionBuilder(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
-    _emit_find_graph_record(FunctionBuilder(module, objects, "find_graph_record", [("frames", POINTER), ("key", POINTER)]))
+    _emit_run_graph(FunctionBuilder(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "records")], I64))
+    _emit_find_graph_record(FunctionBuilder(module, objects, "find_graph_record", [("records", POINTER), ("key", POINTER)]))
     _emit_derive_node_record(FunctionBuilder(module, objects, "derive_node_record", [("node", POINTER)], I1))
     _emit_has_usable_record(FunctionBuilder(module, objects, "has_usable_record", [("root", POINTER)], I1))
     _emit_compute_fused(FunctionBuilder(module, objects, "compute_fused", [("root", POINTER)], I1))
@@ -99,10 +97,10 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
     out = f.require_new(f.call("allocate_result", POINTER, [recipe]))
 
     def run() -> list[Value]:
-        return [f.call("run_graph", I64, [root, out, f.load_object("graphs")])]
+        return [f.call("run_graph", I64, [root, out, f.load_object("graph_records")])]
 
     def run_with_new_record() -> list[Value]:
-        request_record(f, "have_graph_framed", root)
+        request_record(f, "store_graph_record", root)
         return run()
 
     (status,) = run()
@@ -113,7 +111,7 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 
         The emitted function returns false where sums would add in another order.
         """
-        node = f.hold_borrowed(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(POINTER))
+        node = f.hold_borrowed(get_table_address(f, "walk_state", HELD_NODE_ADDRESS).load(POINTER))
         require_all_stable_orders(f, root, node)
         f.require(f.call("compute_node", I1, [node]))
         f.release_held(node, out)
@@ -138,13 +136,13 @@ def _emit_has_usable_record(f: FunctionBuilder) -> None:
 
     def look_up_record() -> Value:
         key = f.require_new(f.call("build_graph_key", POINTER, [root]))
-        frame = f.call("find_graph_record", POINTER, [f.load_object("graphs"), key])
+        record = f.call("find_graph_record", POINTER, [f.load_object("graph_records"), key])
         f.release_held(key)
-        return frame
+        return record
 
-    frame = f.look_up_or_call(look_up_record, lambda: request_record(f, "have_graph_framed", root))
-    f.require(f.load_word(frame, SIZE_OFFSET) > 0)
-    require_workers(f, f.address_at(frame, BYTES_CONTENT_OFFSET))
+    record = f.look_up_or_call(look_up_record, lambda: request_record(f, "store_graph_record", root))
+    f.require(f.load_word(record, SIZE_OFFSET) > 0)
+    require_workers(f, f.address_at(record, BYTES_CONTENT_OFFSET))
     f.emit_return(f.constant(I1, True))
 
 
@@ -160,36 +158,36 @@ def request_record(f: FunctionBuilder, function_name: str, root: Value) -> None:
 
 
 def _emit_find_graph_record(f: FunctionBuilder) -> None:
-    """Emit `find_graph_record(frames, key)`: return the launch record of the graph visited last (by `build_graph_key`), borrowed; null if
+    """Emit `find_graph_record(records, key)`: return the launch record of the graph visited last (by `build_graph_key`), borrowed; null if
     no record is known, or if memory runs out.
 
-    `frames` is a dictionary from keys to records, and `key` the key of the graph, bytes. A missing record is made by a size-generic
-    template and put into `frames`, if possible. No Python code runs. `run_graph` and `has_usable_record` call the function.
+    `records` is a dictionary from keys to records, and `key` the key of the graph, bytes. A missing record is made by a size-generic
+    template and put into `records`, if possible. No Python code runs. `run_graph` and `has_usable_record` call the function.
     """
-    frames, key = f.arguments
-    (cached_record,) = f.choose(load_walk_word(f, NEW_RECIPE_COUNT) > 0, lambda: [f.null()], lambda: [f.look_up(frames, key)])
+    records, key = f.arguments
+    (cached_record,) = f.choose(load_walk_word(f, NEW_RECIPE_COUNT) > 0, lambda: [f.null()], lambda: [f.look_up(records, key)])
     f.return_if(~f.is_null(cached_record), lambda: cached_record)
-    f.require(f.call("PyDict_Size", I64, [frames]) < MAX_GRAPH_RECORDS)
-    _, frame, plan = _derive_record(f, frames)
-    f.require(f.call("PySet_Add", I32, [f.load_object("plans of graphs"), plan]).equals(0))
-    f.require(f.call("PyDict_SetItem", I32, [frames, key, frame]).equals(0))
-    f.release_held(frame)
-    f.emit_return(frame)
+    f.require(f.call("PyDict_Size", I64, [records]) < MAX_GRAPH_RECORDS)
+    _, record, plan = _derive_record(f, records)
+    f.require(f.call("PySet_Add", I32, [f.load_object("plans_in_use"), plan]).equals(0))
+    f.require(f.call("PyDict_SetItem", I32, [records, key, record]).equals(0))
+    f.release_held(record)
+    f.emit_return(record)
 
 
-def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Value]:
+def _derive_record(f: FunctionBuilder, records: Value) -> tuple[Value, Value, Value]:
     """Emit the making of a launch record for the graph visited last (by `build_graph_key`), by a size-generic template of its signature.
 
     Return three values: the size-generic template (`SizedRecord`), borrowed; the record, which is held (see `FunctionBuilder.hold_owned`);
-    and the plan with its kernels, borrowed. `frames` is the dictionary for the record, which is part of the signature. The emitted function
-    returns null or 0 without a valid template.
+    and the plan with its kernels, borrowed. `records` is the dictionary for the record, which is part of the signature. The emitted
+    function returns null or 0 without a valid template.
     """
-    f.require(f.call("sign_graph", I1, [frames]))
+    f.require(f.call("sign_graph", I1, [records]))
     results = f.local(array(I64, MAX_RESULTS))
-    rule = match_template(f, find_signature_entry(f), get_dim_addresses(f)[1], results)
-    fixed, value_positions, plan = (f.tuple_item(f.get_slot(rule, "SizedRecord.record"), k) for k in range(3))
-    frame = f.require_new(f.call("instantiate_record", POINTER, [fixed, value_positions, f.local(POINTER, results)]))
-    return rule, frame, plan
+    sized_record = match_template(f, find_signature_entry(f), get_dim_addresses(f)[1], results)
+    fixed, value_positions, plan = (f.tuple_item(f.get_slot(sized_record, "SizedRecord.record"), k) for k in range(3))
+    record = f.require_new(f.call("instantiate_record", POINTER, [fixed, value_positions, f.local(POINTER, results)]))
+    return sized_record, record, plan
 
 
 def _emit_derive_node_record(f: FunctionBuilder) -> None:
@@ -200,21 +198,21 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
     product = select_read_node(f, node)
     key = f.require_new(f.call("build_graph_key", POINTER, [node]))
     f.release_held(key)
-    rule, frame, plan = _derive_record(f, f.load_object("with frames"))
+    sized_record, record, plan = _derive_record(f, f.load_object("recipes_with_records"))
     recipe, reads = (
         f.get_slot(node, "Node.recipe"),
         f.select_value(product.equals(node), f.load_object("None"), f.get_slot(product, "Node.recipe")),
     )
-    for x in (rule, recipe, reads):
+    for x in (sized_record, recipe, reads):
         f.hold_borrowed(x)
-    f.require(f.call("store_record", I1, [recipe, reads, frame, plan]))
-    f.release_held(rule, recipe, reads, frame)
+    f.require(f.call("store_record", I1, [recipe, reads, record, plan]))
+    f.release_held(sized_record, recipe, reads, record)
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_run_graph(f: FunctionBuilder) -> None:
-    """Emit `run_graph(root, out, frames)`: compute the graph of the pending node `root` into the `Buffer` `out`, and return a status, an
-    `i64`. `compute_fused` and in-place updates call the function. `frames` is the dictionary of launch records: of graphs, or of updates.
+    """Emit `run_graph(root, out, records)`: compute the graph of the pending node `root` into the `Buffer` `out`, and return a status, an
+    `i64`. `compute_fused` and in-place updates call the function. `records` is the dictionary of launch records: of graphs, or of updates.
 
     The status is `DONE`, and the node owns the buffer; `NO_RECORD` without a launch record, or if the record's limit of runs is reached;
     `HELD_ELSEWHERE` if a node inside is to be computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`.
@@ -224,7 +222,7 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     `FAILED` is 0, the result of every early exit: the lock of the runtime is taken, `root` is computed, `out` has another size, or a node
     may only be overwritten by Python. Other reasons are an empty launch record, workers that are not awake, and a kernel that fails.
     """
-    root, out, frames = f.arguments
+    root, out, records = f.arguments
     f.require(is_lock_free(f))
     f.require(f.is_object(f.get_slot(root, "Node.buffer"), "None"))
     f.require(
@@ -234,18 +232,18 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     )
     key = f.require_new(f.call("build_graph_key", POINTER, [root]))
     # An update would write shared memory
-    f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: frames.equals(f.load_object("graphs"))))
+    f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: records.equals(f.load_object("graph_records"))))
     marked_node = load_walk_word(f, MARKED_NODE_ADDRESS)
-    is_marked = frames.equals(f.load_object("graphs")) & marked_node.differs(0)
+    is_marked = records.equals(f.load_object("graph_records")) & marked_node.differs(0)
     f.emit_if(is_marked, lambda: _compute_first(f, root, marked_node, marked_node.cast("inttoptr", POINTER)))
-    held_node = get_table_address(f, "walked", HELD_NODE_ADDRESS)
+    held_node = get_table_address(f, "walk_state", HELD_NODE_ADDRESS)
     is_clear = held_node.load(I64).equals(0)
-    (frame,) = f.choose(is_clear, lambda: [f.call("find_graph_record", POINTER, [frames, key])], lambda: [f.null()])
+    (record,) = f.choose(is_clear, lambda: [f.call("find_graph_record", POINTER, [records, key])], lambda: [f.null()])
     f.release_held(key)
     f.return_if(~is_clear, lambda: f.i64(HELD_ELSEWHERE))
-    f.return_if(f.is_null(frame), lambda: f.i64(NO_RECORD))
-    f.require(f.load_word(frame, SIZE_OFFSET) > 0)
-    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    f.return_if(f.is_null(record), lambda: f.i64(NO_RECORD))
+    f.require(f.load_word(record, SIZE_OFFSET) > 0)
+    program = f.address_at(record, BYTES_CONTENT_OFFSET)
     entry_count, steps, run_limit = program.load(I64), f.load_word(program, 8), f.load_word(program, 24)
     f.return_if(run_limit.equals(1), lambda: f.i64(NO_RECORD))
     f.emit_if(run_limit > 1, lambda: program.at(3, I64).store(run_limit - 1))
@@ -286,22 +284,22 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
         steps_left.store(f.select_value(succeeded, steps_left.load(I64) - 1, f.i64(-1)))
 
     f.repeat_while(lambda: steps_left.load(I64) > 0, run)
-    f.for_range(load_walk_word(f, BLOCK_COUNT), lambda k: f.decref(get_table_address(f, "lent").at(k, POINTER).load(POINTER)))
+    f.for_range(load_walk_word(f, BLOCK_COUNT), lambda k: f.decref(get_table_address(f, "allocated_blocks").at(k, POINTER).load(POINTER)))
     f.require(steps_left.load(I64).equals(0))
     set_node_buffer(f, root, out)
     f.emit_return(f.i64(DONE))
 
 
-def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first: Value | None) -> None:
-    """Emit a store of `node` in the word `HELD_NODE_ADDRESS` of `@walked`: the pending node with the address `node`, an `i64`, is to be
+def _compute_first(f: FunctionBuilder, root: Value, node: Value, boundary_node: Value | None) -> None:
+    """Emit a store of `node` in the word `HELD_NODE_ADDRESS` of `@walk_state`: the pending node with the address `node`, an `i64`, is to be
     computed before the graph of `root`. Return None.
 
-    Nothing is stored if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
+    Nothing is stored if sums in the graph of `root` might add in another order then. `boundary_node` is a pending node that other kernels
     than those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
     """
-    keeps_order = are_orders_stable(f, root, computed_first)
+    keeps_order = are_orders_stable(f, root, boundary_node)
     f.release_held(f.require_new(f.call("build_graph_key", POINTER, [root])))
-    f.emit_if(keeps_order, lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(node))
+    f.emit_if(keeps_order, lambda: get_table_address(f, "walk_state", HELD_NODE_ADDRESS).store(node))
 
 
 def _mark_stored(f: FunctionBuilder, node: Value) -> None:
@@ -372,7 +370,7 @@ def _load_thread_field(f: FunctionBuilder, word_index: int) -> Value:
     """Emit a load of a field of `thread_count.worker_handle`, the description of the worker threads. Return the field, an `i64`;
     `word_index` is the index of its 64-bit word.
     """
-    return f.define(POINTER, "load ptr, ptr @meeting").at(word_index, I64).load(I64)
+    return f.define(POINTER, "load ptr, ptr @worker_handle").at(word_index, I64).load(I64)
 
 
 def require_workers(f: FunctionBuilder, record: Value) -> None:
@@ -405,5 +403,5 @@ def _allocate_block(f: FunctionBuilder, nbytes: Value) -> Value:
     f.require(load_walk_word(f, BLOCK_COUNT) < MAX_BLOCKS)
     block = f.call("allocate_block", POINTER, [nbytes])
     f.decline_if(f.is_null(block))
-    append_to_table(f, "lent", BLOCK_COUNT, block.cast("ptrtoint", I64))
+    append_to_table(f, "allocated_blocks", BLOCK_COUNT, block.cast("ptrtoint", I64))
     return block.cast("ptrtoint", I64) + BLOCK_DATA_OFFSET

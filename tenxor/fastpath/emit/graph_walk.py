@@ -1,7 +1,5 @@
-"""Emitters for a walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a
-cache key. The results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walked`. Emitters run in Python when the fast
-path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
-describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+"""A walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a cache key. The
+results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walk_state`.
 
 The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
 until the results have been used, no Python code may run and no object tracked by the collector may be created.
@@ -28,18 +26,18 @@ HASH_SLOTS = MAX_WALKED_NODES * SLOTS_PER_NODE
 HASH_MULTIPLIER = -7046029254386353131
 MAX_BLOCKS = 2 * MAX_KERNELS  # memory blocks
 _TABLE_LENGTHS = {
-    "met": HASH_SLOTS * SLOT_WORDS,
+    "visited_slots": HASH_SLOTS * SLOT_WORDS,
     "key": MAX_KEY_WORDS,
     "nodes": MAX_WALKED_NODES,
     "addresses": MAX_WALKED_NODES,  # of the data of nodes in memory
-    "first_place": MAX_WALKED_NODES,  # the first of the node's entries in `places`, or -1
+    "first_reads": MAX_WALKED_NODES,  # the first of the node's entries in `reads`, or -1
     "offsets": MAX_READS,
     "scalars": MAX_SCALARS,
-    "places": 2 * MAX_READS,  # reads of memory: the offset, and the next entry of the same node, or -1
-    "lent": MAX_BLOCKS,
-    "walked": 13,
+    "reads": 2 * MAX_READS,  # reads of memory: the offset, and the next entry of the same node, or -1
+    "allocated_blocks": MAX_BLOCKS,
+    "walk_state": 13,
 }
-# Words of `@walked`: the number of the walk; how many nodes it may visit, a power of two; the lengths of the tables; how many nodes are
+# Words of `@walk_state`: the number of the walk; how many nodes it may visit, a power of two; the lengths of the tables; how many nodes are
 # pending, and externally shared; a pending node on the way that has other references; how many recipes had no serial number yet, because no
 # earlier walk visited them; and a pending node below the root that is marked as stored.
 (
@@ -49,7 +47,7 @@ _TABLE_LENGTHS = {
     KEY_WORD_COUNT,
     OFFSET_COUNT,
     SCALAR_COUNT,
-    PLACE_COUNT,
+    READ_COUNT,
     BLOCK_COUNT,
     PENDING_COUNT,
     SHARED_COUNT,
@@ -61,23 +59,21 @@ _TABLE_LENGTHS = {
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to walk through a pending graph, number its nodes, and write its cache key.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
 
     The functions emitted include `begin_walk`, `visit_node`, `build_graph_key`, `capture_graph`, `python_capture`, `find_slot`,
-    `find_place` and `assign_recipe_number`.
+    `find_read_entry` and `assign_recipe_number`.
     """
     for name, words in _TABLE_LENGTHS.items():
         module.define_global(name, f"internal global [{words} x i64] zeroinitializer, align 64")
-    _emit_begin_walk(FunctionBuilder(module, objects, "begin_walk", [("most", I64)], VOID))
+    _emit_begin_walk(FunctionBuilder(module, objects, "begin_walk", [("visit_limit", I64)], VOID))
     _emit_find_slot(FunctionBuilder(module, objects, "find_slot", [("node", POINTER)]))
     _emit_assign_recipe_number(FunctionBuilder(module, objects, "assign_recipe_number", [("recipe", POINTER)], I64))
-    _emit_find_place(FunctionBuilder(module, objects, "find_place", [("number", I64), ("offset", I64)], I64))
+    _emit_find_read_entry(FunctionBuilder(module, objects, "find_read_entry", [("number", I64), ("offset", I64)], I64))
     _emit_visit_node(FunctionBuilder(module, objects, "visit_node", [("node", POINTER), ("depth", I64)], I1))
     _emit_build_graph_key(FunctionBuilder(module, objects, "build_graph_key", [("root", POINTER)]))
-    _emit_capture_graph(FunctionBuilder(module, objects, "capture_graph", [("roots", POINTER), ("count", I64)]))
+    _emit_capture_graph(FunctionBuilder(module, objects, "capture_graph", [("roots", POINTER), ("root_count", I64)]))
     _emit_python_capture(
-        FunctionBuilder(module, objects, "python_capture", [("self", POINTER), ("roots", POINTER), ("count", I64)], is_exported=True)
+        FunctionBuilder(module, objects, "python_capture", [("self", POINTER), ("roots", POINTER), ("root_count", I64)], is_exported=True)
     )
 
 
@@ -114,15 +110,15 @@ def get_table_address(f: FunctionBuilder, name: str, byte_offset: int = 0) -> Va
 
 
 def load_walk_word(f: FunctionBuilder, word_offset: int) -> Value:
-    """Emit a load of the word at byte `word_offset` of the global `@walked`: a count or an address noted by the walk, such as `NODE_COUNT`.
-    Return the word, an `i64`.
+    """Emit a load of the word at byte `word_offset` of the global `@walk_state`: a count or an address noted by the walk, such as
+    `NODE_COUNT`. Return the word, an `i64`.
     """
-    return get_table_address(f, "walked", word_offset).load(I64)
+    return get_table_address(f, "walk_state", word_offset).load(I64)
 
 
 def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Value, max_length: Value | None = None) -> Value:
     """Emit the append of the word `value` to the global table `name`. Return the index of the word, an `i64`. `length_offset` is the byte
-    offset of the table's length in `@walked`.
+    offset of the table's length in `@walk_state`.
 
     The emitted function returns null or 0 if the table has `max_length` words already (None: its full size).
     """
@@ -134,8 +130,8 @@ def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Va
 
 
 def _increment(f: FunctionBuilder, word_offset: int) -> None:
-    """Emit an increment of the count at byte `word_offset` of the global `@walked`. Return None."""
-    address = get_table_address(f, "walked", word_offset)
+    """Emit an increment of the count at byte `word_offset` of the global `@walk_state`. Return None."""
+    address = get_table_address(f, "walk_state", word_offset)
     address.store(address.load(I64) + 1)
 
 
@@ -151,7 +147,7 @@ def _emit_begin_walk(f: FunctionBuilder) -> None:
         KEY_WORD_COUNT,
         OFFSET_COUNT,
         SCALAR_COUNT,
-        PLACE_COUNT,
+        READ_COUNT,
         BLOCK_COUNT,
         PENDING_COUNT,
         SHARED_COUNT,
@@ -159,9 +155,9 @@ def _emit_begin_walk(f: FunctionBuilder) -> None:
         NEW_RECIPE_COUNT,
         MARKED_NODE_ADDRESS,
     ):
-        get_table_address(f, "walked", word_offset).store(f.i64(0))
+        get_table_address(f, "walk_state", word_offset).store(f.i64(0))
     _increment(f, WALK_NUMBER)
-    get_table_address(f, "walked", VISIT_LIMIT).store(visit_limit)
+    get_table_address(f, "walk_state", VISIT_LIMIT).store(visit_limit)
     f.emit("ret void")
 
 
@@ -180,7 +176,7 @@ def _emit_find_slot(f: FunctionBuilder) -> None:
     slot_index = f.local(I64, (node_address * HASH_MULTIPLIER).logical_shift_right(64 - HASH_SLOTS.bit_length() + 1) & slot_mask)
 
     def slot() -> Value:
-        return get_table_address(f, "met").at(slot_index.load(I64) * SLOT_WORDS, I64)
+        return get_table_address(f, "visited_slots").at(slot_index.load(I64) * SLOT_WORDS, I64)
 
     def is_occupied() -> Value:
         return f.and_then(slot().load(I64).equals(walk), lambda: slot().at(1, I64).load(I64).differs(node_address))
@@ -229,31 +225,31 @@ def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
     number = load_walk_word(f, NODE_COUNT)
     mark_visited(f, node, number)
     get_table_address(f, "addresses").at(number, I64).store(address)
-    get_table_address(f, "first_place").at(number, I64).store(f.i64(-1))
+    get_table_address(f, "first_reads").at(number, I64).store(f.i64(-1))
 
 
-def _emit_find_place(f: FunctionBuilder) -> None:
-    """Emit `find_place(number, offset)`: return the index of the entry in the table `places` for a read of the node with the number
+def _emit_find_read_entry(f: FunctionBuilder) -> None:
+    """Emit `find_read_entry(number, offset)`: return the index of the entry in the table `reads` for a read of the node with the number
     `number`, in memory, at `offset` in elements. The first call for this pair adds the entry. `visit_node` and `sign_graph` call the
     function.
     """
     number, offset = f.arguments
-    first_entry = get_table_address(f, "first_place").at(number, I64)
+    first_entry = get_table_address(f, "first_reads").at(number, I64)
     entry_index = f.local(I64, first_entry.load(I64))
 
     def get_entry(k: Value) -> Value:
-        return get_table_address(f, "places").at(k * 2, I64)
+        return get_table_address(f, "reads").at(k * 2, I64)
 
     def has_other_offset() -> Value:
         return f.and_then(entry_index.load(I64) >= 0, lambda: get_entry(entry_index.load(I64)).load(I64).differs(offset))
 
     f.repeat_while(has_other_offset, lambda: entry_index.store(get_entry(entry_index.load(I64)).at(1, I64).load(I64)))
     f.return_if(entry_index.load(I64) >= 0, lambda: entry_index.load(I64))
-    new_entry = load_walk_word(f, PLACE_COUNT)  # the table has room for an entry for each read
+    new_entry = load_walk_word(f, READ_COUNT)  # the table has room for an entry for each read
     get_entry(new_entry).store(offset)
     get_entry(new_entry).at(1, I64).store(first_entry.load(I64))
     first_entry.store(new_entry)
-    _increment(f, PLACE_COUNT)
+    _increment(f, READ_COUNT)
     f.emit_return(new_entry)
 
 
@@ -288,7 +284,7 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
     f.for_range(f.load_word(sources, SIZE_OFFSET), visit_source)
     is_marked = ~f.is_object(f.get_slot(node, "Node.is_stored"), "False")
     is_first_marked = is_marked & (depth > 0) & load_walk_word(f, MARKED_NODE_ADDRESS).equals(0)
-    f.emit_if(is_first_marked, lambda: get_table_address(f, "walked", MARKED_NODE_ADDRESS).store(node.cast("ptrtoint", I64)))
+    f.emit_if(is_first_marked, lambda: get_table_address(f, "walk_state", MARKED_NODE_ADDRESS).store(node.cast("ptrtoint", I64)))
     append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, recipe) * 2 + is_marked.cast("zext", I64))
     f.for_range(
         f.load_word(offsets, SIZE_OFFSET), lambda k: append_to_table(f, "offsets", OFFSET_COUNT, f.unbox_integer(f.tuple_item(offsets, k)))
@@ -303,7 +299,10 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
             append_to_table(f, "key", KEY_WORD_COUNT, number)
             is_pending = f.is_object(f.get_slot(source, "Node.buffer"), "None")
             append_to_table(
-                f, "key", KEY_WORD_COUNT, f.choose(is_pending, lambda: [offset], lambda: [f.call("find_place", I64, [number, offset])])[0]
+                f,
+                "key",
+                KEY_WORD_COUNT,
+                f.choose(is_pending, lambda: [offset], lambda: [f.call("find_read_entry", I64, [number, offset])])[0],
             )
             return []
 

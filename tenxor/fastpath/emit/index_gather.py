@@ -1,8 +1,4 @@
-"""Emitters for indexing by arrays of indices (a gather): the check of indices in memory, and the replay of a recorded, pending gather.
-Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with
-the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at
-run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
-"""
+"""Indexing by arrays of indices (a gather): the check of indices in memory, and the replay of a recorded, pending gather."""
 
 from __future__ import annotations
 
@@ -22,18 +18,17 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `check_indices_DTYPE`) and replay a gather
-    (`gather_elements`). `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is
-    the table of Python objects and slot offsets for the code.
+    (`gather_elements`).
     """
     for dtype in INDEX_DTYPES:
-        index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
+        index_parameters = [("start", POINTER), ("count", I64), ("stride", I64), ("size", I64)]
         _emit_check_indices(
             FunctionBuilder(module, objects, f"check_indices_{dtype}", index_parameters, I1),
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
     _emit_check_index_tensor(FunctionBuilder(module, objects, "check_index_tensor", [("key", POINTER), ("program", POINTER)], I1))
-    _emit_gather_elements(FunctionBuilder(module, objects, "gather_elements", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
+    _emit_gather_elements(FunctionBuilder(module, objects, "gather_elements", [("x", POINTER), ("indexers", POINTER), ("count", I64)]))
 
 
 def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:

@@ -1,7 +1,4 @@
-"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part. Emitters run in Python when
-the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the
-docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
-declines by returning null, false or 0; then the fallback in Python does the work.
+"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part.
 
 Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
 pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
@@ -24,23 +21,22 @@ from .template_cache import find_cached_template, get_cache_table
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to update a part of a storage in place. `method_entries.emit_module` calls this at build time.
-    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to update a part of a storage in place.
 
     The functions emitted include `update_part`, `run_update`, `find_update_recipe`, `find_usual_recipe`, `can_stay_pending` and
     `find_aliases`.
     """
-    part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
-    _emit_update_part(FunctionBuilder(module, objects, "update_part", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
+    part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("result", POINTER)]
+    _emit_update_part(FunctionBuilder(module, objects, "update_part", [("x", POINTER), ("operand", POINTER), *part_parameters], I1))
     _emit_find_update_recipe(
         FunctionBuilder(
-            module, objects, "find_update_recipe", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)]
+            module, objects, "find_update_recipe", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("result", POINTER)]
         )
     )
-    _emit_find_usual_recipe(FunctionBuilder(module, objects, "find_usual_recipe", [(name, POINTER) for name in ("x", "storage", "found")]))
-    _emit_run_update(FunctionBuilder(module, objects, "run_update", [("recipe", POINTER), *part_parameters, ("asks", I1)], I1))
+    _emit_find_usual_recipe(FunctionBuilder(module, objects, "find_usual_recipe", [(name, POINTER) for name in ("x", "storage", "result")]))
+    _emit_run_update(FunctionBuilder(module, objects, "run_update", [("recipe", POINTER), *part_parameters, ("may_ask", I1)], I1))
     _emit_can_stay_pending(FunctionBuilder(module, objects, "can_stay_pending", [("node", POINTER), ("storage", POINTER)], I1))
-    _emit_find_aliases(FunctionBuilder(module, objects, "find_aliases", [("node", POINTER), ("old", POINTER)], I64))
+    _emit_find_aliases(FunctionBuilder(module, objects, "find_aliases", [("node", POINTER), ("old_node", POINTER)], I64))
 
 
 def _emit_update_part(f: FunctionBuilder) -> None:
@@ -97,11 +93,11 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
     key = f.new_tuple(f.incref(f.get_slot(f.get_slot(result_storage, "Storage.node"), "Node.recipe")), size)
 
     def look_up_recipe() -> Value:
-        template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update'"), key)
+        template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update_part'"), key)
         return f.choose(f.is_null(template), lambda: [f.null()], lambda: [f.get_slot(template, "RecipeTemplate.recipe")])[0]
 
     find_usual_recipe = lambda: f.call("find_usual_recipe", POINTER, [x, storage, result])
-    recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("learn_update", x, result)))
+    recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("record_update", x, result)))
     f.decline_if(f.is_object(recipe, "None"))
     f.release_held(key)
     f.transfer_held(recipe)
@@ -142,29 +138,29 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
         f.emit_if(f.tuple_item(sources, k).equals(old_node), lambda: f.require(has_layout_of(f, load_operand_layout(f, recipe, k), spec)))
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), check_source)
-    update_recipe = find_update_recipe(f, old_node, result_spec, spec)
+    update_recipe = build_update_recipe(f, old_node, result_spec, spec)
     f.release_held(spec, result_spec)
     f.transfer_held(update_recipe)
     f.emit_return(update_recipe)
 
 
-def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
+def build_update_recipe(f: FunctionBuilder, old_node: Value, value_spec: Value, spec: Value) -> Value:
     """Emit the making of the recipe of an in-place update, a node that writes over the view with the spec `spec` of the node `old_node`.
-    `value` is the spec of the value written.
+    `value_spec` is the spec of the value written.
 
     Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run. The emitted function returns null or 0 if the
     recipe cannot be made.
     """
     size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
-    numbers, constant_one = new_dims(f), f.i64(1)
-    numbers.store(f.unbox_integer(size))
-    numbers.at(MAX_AXES, I64).store(constant_one)
-    flat_spec = find_spec(f, dtype, constant_one, numbers)
-    through = f.new_tuple(f.hold_borrowed(flat_spec), f.hold_borrowed(value), f.hold_borrowed(spec))
+    dims, constant_one = new_dims(f), f.i64(1)
+    dims.store(f.unbox_integer(size))
+    dims.at(MAX_AXES, I64).store(constant_one)
+    flat_spec = find_spec(f, dtype, constant_one, dims)
+    packed_specs = f.new_tuple(f.hold_borrowed(flat_spec), f.hold_borrowed(value_spec), f.hold_borrowed(spec))
     shape, dtypes = f.new_tuple(size), f.new_tuple(f.hold_borrowed(dtype), f.hold_borrowed(dtype))
-    keeps_order = f.hold_owned(box_keeps_order(f, through, flat_spec))
-    recipe = f.require_new(f.call("find_recipe", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, through, keeps_order]))
-    f.release_held(flat_spec, through, shape, dtypes, keeps_order)
+    keeps_order = f.hold_owned(box_keeps_order(f, packed_specs, flat_spec))
+    recipe = f.require_new(f.call("find_recipe", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, packed_specs, keeps_order]))
+    f.release_held(flat_spec, packed_specs, shape, dtypes, keeps_order)
     return recipe
 
 
@@ -198,7 +194,7 @@ def _emit_run_update(f: FunctionBuilder) -> None:
     f.require(f.load_refcount(value).equals(3))
     status = return_if_done_in_place(f, node, buffer, node, value)
     f.require(f.and_then(may_ask, lambda: status.equals(NO_RECORD)))
-    request_record(f, "have_update_framed", node)
+    request_record(f, "store_update_record", node)
     f.release_held(node, value)
     f.emit_return(f.call("run_update", I1, [recipe, storage, spec, offset, result, f.constant(I1, False)]))
 
@@ -215,7 +211,7 @@ def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *hel
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
     f.require(is_lock_free(f))
     f.hold_borrowed(buffer)
-    status = f.call("run_graph", I64, [node, buffer, f.load_object("updates")])
+    status = f.call("run_graph", I64, [node, buffer, f.load_object("update_records")])
 
     def return_success() -> Value:
         f.transfer_held(buffer)  # the update owns it now

@@ -1,7 +1,7 @@
-"""Emitters for sized templates (`SizedTemplate`), here called rules: from one rule emitted code makes the result templates, recipes and
-launch records of tensors of new sizes. The size program of a rule gives the numbers; a cursor is the address of a pointer to the next of
-these. A rule is found by the signature of a call (`call_signatures.py`). At build time `emit_functions` calls each `_emit_...(f)`, which
-writes one function; the function returns null to decline."""
+"""Sized templates (`SizedTemplate`), here called rules: from one rule emitted code makes the result templates, recipes and launch records
+of tensors of new sizes. The size program of a rule gives the numbers; a cursor is the address of a pointer to the next of these. A rule is
+found by the signature of a call (`call_signatures.py`).
+"""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from .spec_table import load_nbytes, new_dims, store_dense_strides, unbox_tuple
 
 MAX_ELEMENTS = 1 << 58  # elements; the byte count of so many elements fits a signed 64-bit integer
 STEP_ITEMS = 7  # items of a step of a rule
-_RECIPE_FIELDS = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
+_RECIPE_FIELDS = ("op", "shape", "dtype", "dtypes", "packed_specs", "keeps_order")
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to make templates, recipes and launch records for new sizes by a rule. `method_entries.emit_module`
-    calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for
-    the code."""
+    """Emit into `module` the functions to make templates, recipes and launch records for new sizes by a rule."""
 
     def pointers(*names: str) -> list[tuple[str, Type]]:
         return [(name, POINTER) for name in names]
@@ -33,42 +31,42 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_store_data_recipe(FunctionBuilder(module, objects, "store_data_recipe", pointers("dtype", "shape", "recipe")))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _emit_python_data_recipe(FunctionBuilder(module, objects, "python_data_recipe", entry_parameters, is_exported=True))
-    recipe_parameters = pointers("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")
+    recipe_parameters = pointers("op", "spec", "dtypes", "packed_specs", "spec_indices", "keeps_order", "residuals")
     _emit_instantiate_recipe(FunctionBuilder(module, objects, "instantiate_recipe", recipe_parameters))
     _emit_find_recipe(FunctionBuilder(module, objects, "find_recipe", pointers(*_RECIPE_FIELDS)))
     _emit_next_spec(FunctionBuilder(module, objects, "next_spec", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
     _emit_next_tuple(FunctionBuilder(module, objects, "next_tuple", [("count", I64), ("cursor", POINTER)]))
     _emit_instantiate_sources(FunctionBuilder(module, objects, "instantiate_sources", [("sources", POINTER), ("cursor", POINTER)]))
     _emit_instantiate_step(FunctionBuilder(module, objects, "instantiate_step", [("step", POINTER), ("specs", POINTER)]))
-    _emit_instantiate_operands(FunctionBuilder(module, objects, "instantiate_operands", [("read", POINTER), ("cursor", POINTER)]))
-    _emit_instantiate_record(FunctionBuilder(module, objects, "instantiate_record", pointers("words", "places", "cursor")))
-    _emit_store_record(FunctionBuilder(module, objects, "store_record", pointers("recipe", "product", "frame", "plan"), I1))
-    _emit_instantiate_element(FunctionBuilder(module, objects, "instantiate_element", pointers("part", "cursor", "specs")))
+    _emit_instantiate_operands(FunctionBuilder(module, objects, "instantiate_operands", pointers("pattern", "cursor")))
+    _emit_instantiate_record(FunctionBuilder(module, objects, "instantiate_record", pointers("base_record", "positions", "cursor")))
+    _emit_store_record(FunctionBuilder(module, objects, "store_record", pointers("recipe", "product", "record", "plan"), I1))
+    _emit_instantiate_element(FunctionBuilder(module, objects, "instantiate_element", pointers("element", "cursor", "specs")))
     _emit_build_template(FunctionBuilder(module, objects, "build_template", pointers("rule", "cursor", "specs")))
-    _emit_instantiate_template(FunctionBuilder(module, objects, "instantiate_template", pointers("rule", "results", "given")))
+    _emit_instantiate_template(FunctionBuilder(module, objects, "instantiate_template", pointers("rule", "results", "operand_specs")))
     _emit_match_signature(FunctionBuilder(module, objects, "match_signature", []))
-    cache_parameters = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
+    cache_parameters = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("other_key", POINTER)]
     _emit_instantiate_cached(FunctionBuilder(module, objects, "instantiate_cached", cache_parameters))
-    call_parameters = [*cache_parameters, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
+    call_parameters = [*cache_parameters, ("arguments", POINTER), ("count", I64), ("names", POINTER), ("tape_mask", I64)]
     _emit_instantiate_call(FunctionBuilder(module, objects, "instantiate_call", call_parameters))
-    _emit_instantiate_for_dims(FunctionBuilder(module, objects, "instantiate_for_dims", pointers("rule", "numbers", "specs")))
+    _emit_instantiate_for_dims(FunctionBuilder(module, objects, "instantiate_for_dims", pointers("rule", "dims", "specs")))
     _emit_python_instantiate(
         FunctionBuilder(module, objects, "python_instantiate", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
-    """Emit `instantiate_recipe(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe that no cache holds,
-    a new reference; null if memory runs out. The result of the recipe is contiguous, with shape and dtype of `spec`. `through`, the specs
-    by which sources are read, becomes the slot `Recipe.packed_specs`; `op`, `dtypes`, `spec_indices`, `keeps_order` and `residuals` become
-    the slots of their names."""
-    op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
+    """Emit `instantiate_recipe(op, spec, dtypes, packed_specs, spec_indices, keeps_order, residuals)`: return a new recipe that no cache
+    holds, a new reference; null if memory runs out. The result of the recipe is contiguous, with shape and dtype of `spec`. `packed_specs`,
+    the specs by which sources are read, becomes the slot `Recipe.packed_specs`; `op`, `dtypes`, `spec_indices`, `keeps_order` and
+    `residuals` become the slots of their names."""
+    op, spec, dtypes, packed_specs, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
     operation_fields = {
         "op": op,
         "dtypes": dtypes,
-        "packed_specs": through,
+        "packed_specs": packed_specs,
         "spec_indices": spec_indices,
         "keeps_order": keeps_order,
         "residuals": residuals,
@@ -86,24 +84,21 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `find_recipe(op, shape, dtype, dtypes, through, keeps_order)`: return a recipe with a contiguous result, a new reference; null,
-    mostly with an error set, if the recipe cannot be made.
+    """Emit `find_recipe(op, shape, dtype, dtypes, packed_specs, keeps_order)`: return a recipe with a contiguous result, a new reference;
+    null, mostly with an error set, if the recipe cannot be made.
 
     The recipe is looked up in `_fast_path_recipes` (`graph/spec.py`) by all arguments but `keeps_order`, or made and cached there; it is
-    not interned. `through` is a tuple: the spec of each source or None, then the spec through which the result is written, or None.
+    not interned. `packed_specs` is a tuple: the spec of each source or None, then the spec through which the result is written, or None.
     `keeps_order`, True or False, becomes `Recipe.keeps_order` (see `box_keeps_order`), and must follow from the others. A full cache is
     cleared first, with all result templates."""
-    recipes = f.load_object("recipes through")
-    op, shape, dtype, dtypes, through, keeps_order = f.arguments
-    key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])
+    recipes = f.load_object("fast_path_recipes")
+    op, shape, dtype, dtypes, packed_specs, keeps_order = f.arguments
+    key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, packed_specs)])
     f.return_if_cached(recipes, key)
-    f.emit_if(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.call_python("forget made"))
+    f.emit_if(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.call_python("clear_templates"))
     row_major_spec = f.require_new(f.call("find_dense_spec", POINTER, [dtype, shape]))
-    recipe = f.require_new(
-        f.call(
-            "instantiate_recipe", POINTER, [op, row_major_spec, dtypes, through, f.load_object("()"), keeps_order, f.load_object("None")]
-        )
-    )
+    fields = [op, row_major_spec, dtypes, packed_specs, f.load_object("()"), keeps_order, f.load_object("None")]
+    recipe = f.require_new(f.call("instantiate_recipe", POINTER, fields))
     f.release_held(row_major_spec)
     f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
     f.untrack(key)
@@ -117,31 +112,31 @@ def _emit_next_spec(f: FunctionBuilder) -> None:
     The reference is new; null if memory runs out. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced.
     """
     dtype, ndim, cursor = f.arguments
-    words, numbers = skip_words(cursor, ndim * 2), new_dims(f)
+    words, dims = skip_words(cursor, ndim * 2), new_dims(f)
 
     def store_axis(k: Value) -> None:
-        numbers.at(k, I64).store(words.at(k, I64).load(I64))
-        numbers.at(k + MAX_AXES, I64).store(words.at(k + ndim, I64).load(I64))
+        dims.at(k, I64).store(words.at(k, I64).load(I64))
+        dims.at(k + MAX_AXES, I64).store(words.at(k + ndim, I64).load(I64))
 
     f.for_range(ndim, store_axis)
-    f.emit_return(f.call("find_spec", POINTER, [dtype, ndim, numbers]))
+    f.emit_return(f.call("find_spec", POINTER, [dtype, ndim, dims]))
 
 
 def _emit_next_tuple(f: FunctionBuilder) -> None:
     """Emit `next_tuple(count, cursor)`: return a tuple of the next `count` integers, a new reference, and advance the pointer at the
     address `cursor`. Most tuples are zeros, so `(0,)` and `(0, 0)` are shared objects. Return null if memory runs out."""
     count, cursor = f.arguments
-    numbers = skip_words(cursor, count)
+    words = skip_words(cursor, count)
     for name, size in (("(0,)", 1), ("(0, 0)", 2)):
 
         def are_zeros(size: int = size) -> Value:
-            combined = numbers.load(I64)
+            combined = words.load(I64)
             for k in range(1, size):
-                combined = combined | numbers.at(k, I64).load(I64)
+                combined = combined | words.at(k, I64).load(I64)
             return combined.equals(0)
 
         f.return_if(f.and_then(count.equals(size), are_zeros), lambda name=name: f.incref(f.load_object(name)))  # type: ignore[misc]
-    f.emit_return(f.call("box_integers", POINTER, [numbers, count]))
+    f.emit_return(f.call("box_integers", POINTER, [words, count]))
 
 
 def _emit_instantiate_sources(f: FunctionBuilder) -> None:
@@ -199,21 +194,23 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
         return [spec_tuple]
 
     common_index = f.unbox_integer(boxed_common_index)
-    through = f.hold_owned(f.choose(common_index < 0, collect_specs, lambda: [f.incref(specs.at(common_index, POINTER).load(POINTER))])[0])
+    load_common_spec = lambda: [f.incref(specs.at(common_index, POINTER).load(POINTER))]
+    packed_specs = f.hold_owned(f.choose(common_index < 0, collect_specs, load_common_spec)[0])
     result_spec = specs.at(f.unbox_integer(result_index), POINTER).load(POINTER)
-    recipe = f.require_new(f.call("instantiate_recipe", POINTER, [op, result_spec, dtypes, through, spec_indices, keeps_order, residuals]))
-    f.release_held(through)
+    fields = [op, result_spec, dtypes, packed_specs, spec_indices, keeps_order, residuals]
+    recipe = f.require_new(f.call("instantiate_recipe", POINTER, fields))
+    f.release_held(packed_specs)
     f.transfer_held(recipe)
     f.emit_return(recipe)
 
 
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
-    """Emit `instantiate_operands(read, cursor)`: return an item of `StepsTemplate.step_operands`, a new reference; null without memory.
-    `read` is the pattern of the item, from `SizedTemplate.step_operand_patterns`; missing numbers are the next integers at the pointer
-    `cursor`."""
-    read, cursor = f.arguments
-    sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
-    new_offsets = f.require_new(f.call("next_tuple", POINTER, [f.unbox_integer(starts), cursor]))
+    """Emit `instantiate_operands(pattern, cursor)`: return an item of `StepsTemplate.step_operands`, a new reference; null without
+    memory. `pattern` is the pattern of the item, from `SizedTemplate.step_operand_patterns`; missing numbers are the next integers
+    at the pointer `cursor`."""
+    pattern, cursor = f.arguments
+    sources, offset_count, tracks_derivative = (f.tuple_item(pattern, k) for k in range(3))
+    new_offsets = f.require_new(f.call("next_tuple", POINTER, [f.unbox_integer(offset_count), cursor]))
     new_sources = f.require_new(f.call("instantiate_sources", POINTER, [sources, cursor]))
     operands = f.new_tuple(new_sources, new_offsets, f.incref(tracks_derivative))
     f.untrack(operands)
@@ -222,12 +219,15 @@ def _emit_instantiate_operands(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_record(f: FunctionBuilder) -> None:
-    """Emit `instantiate_record(words, positions, cursor)`: return a copy of the launch record `words`, bytes, with the next integers at the
-    words `positions`, a tuple. Without positions, `words` is returned. The reference is new; null if memory runs out."""
-    words, positions, cursor = f.arguments
-    f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(words))
+    """Emit `instantiate_record(base_record, positions, cursor)`: return a copy of the launch record `base_record`, bytes, with the next
+    integers at the words `positions`, a tuple. Without positions, `base_record` is returned. The reference is new; null if memory runs
+    out."""
+    base_record, positions, cursor = f.arguments
+    f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(base_record))
     record = f.require_new(
-        f.call("PyBytes_FromStringAndSize", POINTER, [f.address_at(words, BYTES_CONTENT_OFFSET), f.load_word(words, SIZE_OFFSET)])
+        f.call(
+            "PyBytes_FromStringAndSize", POINTER, [f.address_at(base_record, BYTES_CONTENT_OFFSET), f.load_word(base_record, SIZE_OFFSET)]
+        )
     )
     f.for_range(
         f.load_word(positions, SIZE_OFFSET),
@@ -240,11 +240,11 @@ def _emit_instantiate_record(f: FunctionBuilder) -> None:
 
 
 def _emit_store_record(f: FunctionBuilder) -> None:
-    """Emit `store_record(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, the owner of the kernel. The
-    record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over the recipe `product` and is stored
+    """Emit `store_record(recipe, product, record, plan)`: store the launch record `record` and retain the plan, the owner of the kernel.
+    The record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over the recipe `product` and is stored
     with `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false with an error. Python code may
     run first."""
-    recipe, product, frame, plan = f.arguments
+    recipe, product, record, plan = f.arguments
     is_alone = f.is_object(product, "None")
 
     def create_dictionary() -> None:
@@ -263,22 +263,22 @@ def _emit_store_record(f: FunctionBuilder) -> None:
         """Retain the plan first, since a record holds only the kernel's address; being first in the list, the plan is released last. No
         Python code runs from here on: it might drop the plan before the record is stored."""
         for x in (plan, f.select_value(is_alone, recipe, product)):
-            f.append_to_list(f.load_object("with frames"), x)
+            f.append_to_list(f.load_object("recipes_with_records"), x)
 
     def store_with_recipe() -> list[Value]:
         f.decref(f.load_object("None"))
-        f.set_slot(recipe, "Recipe.launch_record", f.incref(frame))
+        f.set_slot(recipe, "Recipe.launch_record", f.incref(record))
         return []
 
     def store_with_product() -> list[Value]:
         records_by_sum = f.get_slot(product, "Recipe.sum_launch_records")
-        f.require(f.call("PyDict_SetItem", I32, [records_by_sum, recipe, frame]).equals(0))
+        f.require(f.call("PyDict_SetItem", I32, [records_by_sum, recipe, record]).equals(0))
         f.untrack(records_by_sum)
         return []
 
-    is_shared = f.is_object(frame, "never") | f.is_instance(frame, "SharedLaunchRecord")
-    is_full = f.and_then(~is_shared, lambda: f.list_length(f.load_object("with frames")) >= 2 * MAX_LAUNCH_RECORDS)
-    f.emit_if(is_full, lambda: f.call_python("forget frames"))
+    is_shared = f.is_object(record, "NO_LAUNCH_RECORD") | f.is_instance(record, "SharedLaunchRecord")
+    is_full = f.and_then(~is_shared, lambda: f.list_length(f.load_object("recipes_with_records")) >= 2 * MAX_LAUNCH_RECORDS)
+    f.emit_if(is_full, lambda: f.call_python("drop_records_unless_busy"))
     has_no_dictionary = f.and_then(~is_alone, lambda: f.is_object(f.get_slot(product, "Recipe.sum_launch_records"), "None"))
     f.emit_if(has_no_dictionary, create_dictionary)
     has_no_sum_record = lambda: [f.is_null(f.call("find_sum_record", POINTER, [product, recipe]))]
@@ -292,7 +292,8 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
     values of slots, to which the template takes references of its own. By default the key is None and the launch record is empty. The
     emitted function returns null or 0 if memory runs out."""
     template = f.new_instance(variant)
-    empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
+    load = f.load_object
+    empty_slots = {"operation": load("None"), "other_key": load("None"), "launch_record": load("NO_LAUNCH_RECORD")}
     for slot, x in (empty_slots | slots).items():
         f.set_slot(template, f"{variant}.{slot}", f.incref(x))
     return template
@@ -336,11 +337,11 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
     is a tuple. If the spec has no recipe yet, it keeps `recipe`, or a new recipe if `recipe` is None. Return null for more than `MAX_AXES`
     axes or `MAX_ELEMENTS` elements, and if memory runs out."""
     dtype, shape, recipe = f.arguments
-    ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
+    ndim, dims = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
-    unbox_tuple(f, shape, ndim, numbers)
-    store_dense_strides(f, ndim, numbers)
-    spec = f.require_new(f.call("find_spec", POINTER, [dtype, ndim, numbers]))
+    unbox_tuple(f, shape, ndim, dims)
+    store_dense_strides(f, ndim, dims)
+    spec = f.require_new(f.call("find_spec", POINTER, [dtype, ndim, dims]))
     is_new = f.and_then(~f.is_object(recipe, "None"), lambda: f.is_null(f.get_slot(spec, "Spec.data")))
     f.emit_if(is_new, lambda: f.set_slot(spec, "Spec.data", f.incref(recipe)))
     data_recipe = find_data_recipe(f, spec)
@@ -462,7 +463,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
     spec = specs.at(f.unbox_integer(f.get_slot(rule, "SizedTemplate.result_spec_number")), POINTER).load(POINTER)
     variant, parts = f.unbox_integer(boxed_variant), {"element_templates": element_templates}
     bounds, step_slots = {"low": low, "high": high}, {"step_recipes": recipes, "step_operands": operands}
-    no_program = {"loop_bytecode": f.load_object("never"), "number_dtype": f.load_object("None")}
+    no_program = {"loop_bytecode": f.load_object("NO_LAUNCH_RECORD"), "number_dtype": f.load_object("None")}
     slots_by_variant: dict[str, dict[str, Value]] = {
         "NodeTemplate": {"recipe": recipe, **bounds},
         "StepsTemplate": step_slots,
@@ -558,11 +559,11 @@ def _emit_match_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
-    """Emit `instantiate_for_dims(rule, numbers, specs)`: return the result template of the sized template `rule` for the dims `numbers` and
+    """Emit `instantiate_for_dims(rule, dims, specs)`: return the result template of the sized template `rule` for the dims `dims` and
     the operand specs `specs`, both tuples. The result is a new reference; null if a guard of the rule fails or memory runs out."""
-    rule, numbers, specs = f.arguments
+    rule, dims, specs = f.arguments
     program, results = f.get_slot(rule, "SizedTemplate.bytecode"), f.local(array(I64, MAX_RESULTS))
-    f.require(f.call("evaluate_program", I64, [program, unbox_dims(f, program, numbers), results]) > 0)
+    f.require(f.call("evaluate_program", I64, [program, unbox_dims(f, program, dims), results]) > 0)
     f.require(f.unbox_integer(f.get_slot(rule, "SizedTemplate.given_count")) <= f.load_word(specs, SIZE_OFFSET))
     f.emit_return(f.call("instantiate_template", POINTER, [rule, results, f.address_at(specs, TUPLE_ITEMS_OFFSET)]))
 
@@ -592,7 +593,7 @@ def _emit_instantiate_cached(f: FunctionBuilder) -> None:
 
 
 def _emit_python_instantiate(f: FunctionBuilder) -> None:
-    """Emit `python_instantiate(rule, numbers, specs)`, called from Python: return the result of `instantiate_for_dims` for the same
+    """Emit `python_instantiate(rule, dims, specs)`, called from Python: return the result of `instantiate_for_dims` for the same
     arguments, or None for null."""
     args = f.arguments[1]
     f.return_or_none(f.call("instantiate_for_dims", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))

@@ -1,7 +1,5 @@
-"""Emitters for launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the
-address of the kernel, further words, and a row of five words for each argument. Emitters run in Python when the fast path is built.
-`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+"""Launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the address of the
+kernel, further words, and a row of five words for each argument.
 """
 
 from __future__ import annotations
@@ -28,26 +26,25 @@ from .spec_table import load_operand_spec
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to launch a kernel by its launch record. `method_entries.emit_module` calls this at build time.
-    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to launch a kernel by its launch record.
 
     The functions emitted include `launch` and `count_elements`.
     """
-    _emit_count_elements(FunctionBuilder(module, objects, "count_elements", [("recipe", POINTER), ("which", I64)], I64))
-    launch_parameters = [(name, POINTER) for name in ("frame", "recipe", "sources", "offsets", "out")]
+    _emit_count_elements(FunctionBuilder(module, objects, "count_elements", [("recipe", POINTER), ("view_index", I64)], I64))
+    launch_parameters = [(name, POINTER) for name in ("record", "recipe", "sources", "offsets", "out")]
     _emit_launch(FunctionBuilder(module, objects, "launch", launch_parameters, I1))
 
 
 def _emit_launch(f: FunctionBuilder) -> None:
-    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`, a bytes object. The result goes into
-    the `Buffer` `out`. The launch of a node and writes in place call the function.
+    """Emit `launch(record, recipe, sources, offsets, out)`: run a kernel by the launch record `record`, a bytes object. The result goes
+    into the `Buffer` `out`. The launch of a node and writes in place call the function.
 
     The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
     Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.
     The GIL is released if the record says so.
     """
-    frame, recipe, sources, offsets, out = f.arguments
-    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    record, recipe, sources, offsets, out = f.arguments
+    program = f.address_at(record, BYTES_CONTENT_OFFSET)
     args = f.local(array(I64, MAX_KERNEL_ARGUMENTS))
 
     def store_argument(k: Value) -> None:

@@ -1,7 +1,6 @@
 """Entries of `Tensor` methods with a fast path: machine-code functions that CPython calls. An entry tries emitted code first, and calls the
-fallback in Python where that gives null. Emitters run in Python when the fast path is built. Most emitters here take the builder `f` of an
-entry, and return the entry's result as a `Value` of run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling
-convention.
+fallback in Python where that gives null. Most emitters here take the builder `f` of an entry, and return the entry's result as a `Value` of
+run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling convention.
 """
 
 from __future__ import annotations
@@ -89,9 +88,9 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
     Return the result at run time: a new reference, or null to leave the call to the fallback. Known scalars (0-d tensors whose storage
     holds a Python number) give a known scalar; otherwise the result is mostly pending.
     """
-    point = compute_known_scalars(f, op, x, y, comes_last)
+    scalar_result = compute_known_scalars(f, op, x, y, comes_last)
     emit_binary = lambda: [f.call("apply_binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
-    return f.choose(f.is_null(point), emit_binary, lambda: [point])[0]
+    return f.choose(f.is_null(scalar_result), emit_binary, lambda: [scalar_result])[0]
 
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
@@ -149,7 +148,7 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
     return emit_call
 
 
-def _emit_power(f: FunctionBuilder) -> Value:
+def _apply_power(f: FunctionBuilder) -> Value:
     """Emit the fast path of `x ** y`; `x` and `y` are the arguments of the entry. An exponent of 2 gives the operation `square`, except for
     booleans, and an exponent other than a Python number the operation `pow`. In other cases, and where these decline, a recorded call is
     replayed.
@@ -245,7 +244,7 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
     return emit_call
 
 
-def _emit_item(f: FunctionBuilder) -> Value:
+def _load_item(f: FunctionBuilder) -> Value:
     """Emit the fast path of `item(*index)`: the only element, or the element at given coordinates. Return the result at run time: a Python
     number, a new reference, or null for the fallback.
     """
@@ -260,7 +259,7 @@ def _emit_item(f: FunctionBuilder) -> Value:
     return f.choose(count.equals(0), lambda: [f.call("load_only_element", POINTER, [x])], read_element)[0]
 
 
-def _emit_index_add(f: FunctionBuilder) -> Value:
+def _add_at_indices(f: FunctionBuilder) -> Value:
     """Emit the fast path of `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
     Return, at run time, the tensor itself as a new reference, or null for the fallback: for another axis, for keyword arguments, and if
@@ -276,7 +275,7 @@ def _emit_index_add(f: FunctionBuilder) -> Value:
     return f.choose(plain, add, lambda: [f.null()])[0]
 
 
-def _emit_fill(f: FunctionBuilder) -> Value:
+def _fill_tensor(f: FunctionBuilder) -> Value:
     """Emit the fast path of `fill_(value)`: write a Python float or int to every element. Return, at run time, the tensor itself as a new
     reference, or null for the fallback: for other values, and if `set_item` declines.
     """
@@ -298,7 +297,7 @@ def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
     return f.incref(x)
 
 
-def _emit_round(f: FunctionBuilder) -> Value:
+def _apply_round(f: FunctionBuilder) -> Value:
     """Emit the fast path of `round`: without arguments the operation `round`, with arguments the replay of a recorded call. Return the
     result at run time: a new reference, or null to leave the call to the fallback.
     """
@@ -308,7 +307,7 @@ def _emit_round(f: FunctionBuilder) -> Value:
     return f.choose(plain, lambda: [f.call("apply_unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
 
 
-def _emit_apply(f: FunctionBuilder) -> Value:
+def _apply_any_operation(f: FunctionBuilder) -> Value:
     """Emit the fast path of the method `Tensor._apply(op, *operands)`, which applies the operation `op` to the tensor and further operands.
     Return the result at run time: a new reference, or null for the fallback.
     """
@@ -350,7 +349,7 @@ def _emit_call_ufunc(f: FunctionBuilder) -> None:
 
     def has_known_dtype(x: Value) -> Value:
         dtype = f.require_new(f.call("PyObject_GetAttr", POINTER, [x, f.load_object("'dtype'")]))
-        is_known = ~f.is_null(f.look_up(f.load_object("of NumPy"), dtype))
+        is_known = ~f.is_null(f.look_up(f.load_object("dtype of NumPy dtype"), dtype))
         f.release_held(dtype)
         return is_known
 
@@ -369,7 +368,7 @@ def _emit_call_ufunc(f: FunctionBuilder) -> None:
 
 
 _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
-    "__pow__": _emit_power,
+    "__pow__": _apply_power,
     **{name: _make_slot_read("spec", find) for name, find in _SPEC_ATTRIBUTE_LOADS.items()},
     **{name: _make_slot_read(name, FunctionBuilder.incref) for name in LAZY_ATTRIBUTES},
     **{
@@ -380,12 +379,12 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
     },
     **{name: _make_copy(name) for name in ("copy", "clone")},
     **{name: _make_cast(name) for name in ("astype", "to")},
-    **{"__bool__": _make_forwarding("truth"), "__float__": _make_forwarding("as_float"), "__int__": _make_forwarding("as_int")},
-    "__index__": _make_forwarding("as_index"),
-    **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterate_tensor")},
+    **{"__bool__": _make_forwarding("to_bool"), "__float__": _make_forwarding("to_float"), "__int__": _make_forwarding("to_int")},
+    "__index__": _make_forwarding("to_index"),
+    **{"__len__": _make_forwarding("load_length"), "__iter__": _make_forwarding("iterate_tensor")},
     "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
     "__setitem__": _make_two_argument("set_item"),
-    **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_apply},
+    **{"item": _load_item, "index_add_": _add_at_indices, "fill_": _fill_tensor, "round": _apply_round, "_apply": _apply_any_operation},
     "__array_ufunc__": lambda f: f.call("call_ufunc", POINTER, f.arguments),
 }
 
@@ -417,8 +416,17 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
     code is neither prebuilt nor in the disk cache (`fastpath/machine_code.py`). `object_table` gives the indices of Python objects and the
     offsets of slots in the code.
     """
-    computing = (node_evaluation, kernel_launch, graph_walk, refcount_queries, graph_evaluation, plan_steps, tape_segments, batch_key)
-    making = (
+    evaluation_modules = (
+        node_evaluation,
+        kernel_launch,
+        graph_walk,
+        refcount_queries,
+        graph_evaluation,
+        plan_steps,
+        tape_segments,
+        batch_key,
+    )
+    creation_modules = (
         free_lists,
         block_allocator,
         scalar_arithmetic,
@@ -431,8 +439,8 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
         call_signatures,
         instantiate_templates,
     )
-    in_place = (direct_calls, qr_decomposition, row_sorting, binary_search, bincount_unique)
-    writing = (
+    direct_call_modules = (direct_calls, qr_decomposition, row_sorting, binary_search, bincount_unique)
+    write_modules = (
         basic_indexing,
         assignment,
         inplace_update,
@@ -445,21 +453,23 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
         creation_calls,
         numpy_values,
     )
-    for emitter in (*making, *computing, python_conversion, *in_place, call_replay, *writing):
+    for emitter in (*creation_modules, *evaluation_modules, python_conversion, *direct_call_modules, call_replay, *write_modules):
         emitter.emit_functions(llvm_module, object_table)
     _emit_call_fallback_short(
-        FunctionBuilder(llvm_module, object_table, "call_fallback_short", [("own", POINTER), ("x", POINTER), ("argument", POINTER)])
+        FunctionBuilder(llvm_module, object_table, "call_fallback_short", [("fallback", POINTER), ("x", POINTER), ("argument", POINTER)])
     )
     _emit_call_fallback(
         FunctionBuilder(
             llvm_module,
             object_table,
             "call_fallback",
-            [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
+            [("fallback", POINTER), ("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
     _emit_apply_in_place(
-        FunctionBuilder(llvm_module, object_table, "apply_in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
+        FunctionBuilder(
+            llvm_module, object_table, "apply_in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("scalar_result", POINTER)]
+        )
     )
     _emit_call_ufunc(FunctionBuilder(llvm_module, object_table, "call_ufunc", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
     for method in METHODS:
@@ -480,7 +490,7 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
     """
     result = _find_emitter(method)(f)
     f.return_if(~f.is_null(result), lambda: result)
-    fallback, null = f.load_object(f"own {method.name}"), f.null()
+    fallback, null = f.load_object(f"fallback {method.name}"), f.null()
     x, *call_arguments = f.arguments
     if method.convention is CallingConvention.POSITIONAL:
         call_arguments = [*call_arguments, null]
@@ -529,19 +539,19 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 
 
 def _emit_apply_in_place(f: FunctionBuilder) -> None:
-    """Emit `apply_in_place(x, y, op, point)`, for the entries of `+=` and the like: write the result of the operation `op` on `x` and `y`
-    into `x`. `x` is a tensor, `y` a tensor or a number. Return `x` as a new reference, or null to decline, before `x` changes.
+    """Emit `apply_in_place(x, y, op, scalar_result)`, for the entries of `+=` and the like: write the result of the operation `op` on `x`
+    and `y` into `x`. `x` is a tensor, `y` a tensor or a number. Return `x` as a new reference, or null to decline, before `x` changes.
 
-    `point` is a new tensor with the result if the operands are known scalars, otherwise null. The function takes over the reference to
-    `point`.
+    `scalar_result` is a new tensor with the result if the operands are known scalars, otherwise null. The function takes over the reference
+    to `scalar_result`.
     """
-    x, y, op, point = f.arguments
+    x, y, op, scalar_result = f.arguments
 
     def compute_result() -> list[Value]:
         decline_if_shared(f, x)
         return [f.call("apply_binary", POINTER, [x, y, op, f.constant(I1, False)])]
 
-    result = f.require_new(f.choose(f.is_null(point), compute_result, lambda: [point])[0])
+    result = f.require_new(f.choose(f.is_null(scalar_result), compute_result, lambda: [scalar_result])[0])
     storage = f.get_slot(x, "Tensor.storage")
     f.return_if(f.is_instance(storage, "ScalarStorage"), lambda: _set_known_scalar(f, x, storage, result))
     f.require(f.call("replace_elements", I1, [x, result, y]))

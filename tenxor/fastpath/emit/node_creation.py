@@ -1,7 +1,5 @@
 """Creation of pending nodes, and of the tensors over new storages that hold them. A pending node is an operation (a recipe with sources)
-that is not computed yet. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one
-machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a
-`Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+that is not computed yet.
 """
 
 from __future__ import annotations
@@ -24,23 +22,22 @@ MAX_EAGER_ELEMENTS = 1 << 14
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions `new_user_node` and `new_pending_node` to create a pending node, `new_user_tensor` and `new_tensor`
-    to wrap a node in a tensor, and the functions that give serial numbers. `method_entries.emit_module` calls this at build time. `module`
-    is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    to wrap a node in a tensor, and the functions that give serial numbers.
     """
     for kind in NUMBERED_KINDS:
-        module.define_global(f"number_of_{kind}", "global i64 0")
+        module.define_global(f"next_{kind}_serial", "global i64 0")
         _emit_next_number(FunctionBuilder(module, objects, f"next_{kind}", [], I64), kind)
         _emit_python_next_number(
             FunctionBuilder(module, objects, f"{kind}_number", [("self", POINTER), ("unused", POINTER)], is_exported=True), kind
         )
-    module.define_global("pinned_reads", "internal global i64 0")
-    module.define_global("patience", "global ptr null")  # address of the counter that is not 0 while nothing is evaluated early
+    module.define_global("shared_read_count", "internal global i64 0")
+    module.define_global("open_context_count", "global ptr null")  # address of the counter that is not 0 while nothing is evaluated early
     node_parameters = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
-    _emit_new_user_node(FunctionBuilder(module, objects, "new_user_node", [*node_parameters, ("is_followed", I1)]))
+    _emit_new_user_node(FunctionBuilder(module, objects, "new_user_node", [*node_parameters, ("records_tape", I1)]))
     _emit_new_pending_node(
-        FunctionBuilder(module, objects, "new_pending_node", [*node_parameters, ("is_bounded", I1), ("is_followed", I1)])
+        FunctionBuilder(module, objects, "new_pending_node", [*node_parameters, ("belongs_to_user", I1), ("records_tape", I1)])
     )
-    _emit_new_user_tensor(FunctionBuilder(module, objects, "new_user_tensor", [("node", POINTER), ("spec", POINTER), ("at_once", I1)]))
+    _emit_new_user_tensor(FunctionBuilder(module, objects, "new_user_tensor", [("node", POINTER), ("spec", POINTER), ("must_compute", I1)]))
     _emit_new_tensor(FunctionBuilder(module, objects, "new_tensor", [("node", POINTER), ("spec", POINTER)]))
 
 
@@ -56,7 +53,7 @@ def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
     """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`, and advance the counter. KIND is `kind`: "node"
     or "recipe".
     """
-    counter = f.define(POINTER, f"getelementptr i64, ptr @number_of_{kind}, i64 0")
+    counter = f.define(POINTER, f"getelementptr i64, ptr @next_{kind}_serial, i64 0")
     number = counter.load(I64)
     counter.store(number + 1)
     f.emit_return(number)
@@ -86,34 +83,34 @@ def load_shared_read_count(f: FunctionBuilder) -> Value:
 
 def _get_shared_read_counter(f: FunctionBuilder) -> Value:
     """Emit the address of the count that `load_shared_read_count` loads, and return the address."""
-    return f.define(POINTER, "getelementptr i8, ptr @pinned_reads, i64 0")
+    return f.define(POINTER, "getelementptr i8, ptr @shared_read_count, i64 0")
 
 
 def _emit_new_user_node(f: FunctionBuilder) -> None:
-    """Emit `new_user_node(recipe, sources, offsets, is_followed)`: return a new pending node of the user's program, as a new reference.
+    """Emit `new_user_node(recipe, sources, offsets, records_tape)`: return a new pending node of the user's program, as a new reference.
     `recipe` is the operation; the tuples `sources` and `offsets` are its operands and their offsets in elements.
 
-    The function takes over the references to its arguments, also on failure. With `is_followed`, a node that depends on the tape gets a
-    tape node. The function returns null, to decline, under memory pressure, and where `new_pending_node` with `is_bounded` does.
+    The function takes over the references to its arguments, also on failure. With `records_tape`, a node that depends on the tape gets a
+    tape node. The function returns null, to decline, under memory pressure, and where `new_pending_node` with `belongs_to_user` does.
     """
-    *references, is_followed = f.arguments
+    *references, records_tape = f.arguments
     for x in references:
         f.hold_owned(x)
     f.require(f.is_object(f.get_slot(f.load_object("pool"), "Pool.is_under_pressure"), "False"))
     f.transfer_held(*references)
-    f.emit_return(f.call("new_pending_node", POINTER, [*references, f.constant(I1, True), is_followed]))
+    f.emit_return(f.call("new_pending_node", POINTER, [*references, f.constant(I1, True), records_tape]))
 
 
 def _emit_new_pending_node(f: FunctionBuilder) -> None:
-    """Emit `new_pending_node(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node, as a new reference. The first
-    three arguments are those of `new_user_node`. The function takes over the references to its arguments, also on failure.
+    """Emit `new_pending_node(recipe, sources, offsets, belongs_to_user, records_tape)`: return a new pending node, as a new reference. The
+    first three arguments are those of `new_user_node`. The function takes over the references to its arguments, also on failure.
 
-    With `is_bounded`, the function returns null for a graph that the fallback in Python would evaluate or examine. Without, it returns null
-    for an externally shared source. With `is_followed`, a node that depends on the tape gets a tape node, and a node that depends on an
-    argument of a traced function gets its mark. Without, the function returns null for a source that depends on such an argument.
+    With `belongs_to_user`, the function returns null for a graph that the fallback in Python would evaluate or examine. Without, it returns
+    null for an externally shared source. With `records_tape`, a node that depends on the tape gets a tape node, and a node that depends on
+    an argument of a traced function gets its mark. Without, the function returns null for a source that depends on such an argument.
     `new_user_node` and `replay_tape_step` call the function.
     """
-    *references, is_bounded, is_followed = f.arguments
+    *references, belongs_to_user, records_tape = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
     count, has_tape_node, is_traced = f.local(I64, f.i64(1)), f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
     number = f.call("next_node", I64, [])
@@ -147,7 +144,7 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
 
             def examine_buffer() -> list[Value]:
                 is_pinned = ~f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0")
-                f.decline_if(is_pinned & ~is_bounded)
+                f.decline_if(is_pinned & ~belongs_to_user)
                 f.emit_if(is_pinned, lambda: _get_shared_read_counter(f).store(_get_shared_read_counter(f).load(I64) + 1))
                 return [f.get_slot(buffer, "Buffer.nbytes")]
 
@@ -171,8 +168,8 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
         return f.and_then(nodes <= MAX_PENDING_NODES, lambda: f.or_else(weight < HELD_BYTES_ANY_RESULT, lambda: can_evaluate_early(f)))
 
     has_value = is_traced.load(I64).equals(0)
-    f.require(has_value | is_followed)
-    f.require(f.or_else(~(is_bounded & has_value), is_within))
+    f.require(has_value | records_tape)
+    f.require(f.or_else(~(belongs_to_user & has_value), is_within))
     boxed_numbers = boxed_nbytes.load(POINTER), boxed_lowest.load(POINTER)
     box_number = lambda: [f.call("PyLong_FromLongLong", POINTER, [number])]
     f.hold_borrowed(boxed_numbers[0])
@@ -189,7 +186,7 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
     )
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("is_stored", "False"), ("tape_node", "None")):
         f.set_slot(node, f"Node.{slot}", f.incref(f.load_object(value)))
-    f.emit_if(is_followed & has_tape_node.load(I64).differs(0), lambda: record_on_tape(f, node, number))
+    f.emit_if(records_tape & has_tape_node.load(I64).differs(0), lambda: record_on_tape(f, node, number))
     f.transfer_held(node)
     f.emit_return(node)
 
@@ -198,7 +195,7 @@ def can_evaluate_early(f: FunctionBuilder) -> Value:
     """Emit a test whether results may be evaluated before the user asks for them. Return the result, an `i1`: false while a call is
     recorded (`runtime/call_recording.py`), since results must stay pending then.
     """
-    return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
+    return f.define(POINTER, "load ptr, ptr @open_context_count").load(I64).equals(0)
 
 
 def _emit_new_user_tensor(f: FunctionBuilder) -> None:
@@ -259,9 +256,11 @@ def note_pending(f: FunctionBuilder, node: Value) -> None:
     """
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     reference = f.require_new(f.call("PyWeakref_NewRef", POINTER, [node, f.null()]))
-    f.append_to_list(f.load_object("waiting"), reference)
+    f.append_to_list(f.load_object("pending_refs"), reference)
     f.release_held(reference)
-    f.emit_if((f.list_length(f.load_object("waiting")) & (REFS_PER_CLEANUP - 1)).equals(0), lambda: f.call_python("forget_gone"))
+    f.emit_if(
+        (f.list_length(f.load_object("pending_refs")) & (REFS_PER_CLEANUP - 1)).equals(0), lambda: f.call_python("prune_pending_refs")
+    )
 
 
 def _emit_new_tensor(f: FunctionBuilder) -> None:

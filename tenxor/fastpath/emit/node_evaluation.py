@@ -1,8 +1,5 @@
-"""Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch
-record (bytes) tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a
-fused kernel. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code
-function with the builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for
-a result at run time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+"""Small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch record (bytes)
+tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a fused kernel.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
 where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.
@@ -31,15 +28,14 @@ OTHER_ORDER, MEMORY_ORDER, ANY_ORDER = range(3)  # loop orders of the source of 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to compute a small pending graph node by node. `method_entries.emit_module` calls this at build
-    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to compute a small pending graph node by node.
 
     The functions emitted include `compute_node`, `compute_unfused`, `compute_with_sources`, `launch_node`, `launch_without_gil`,
     `find_loop_order`, `has_stable_orders` and `new_buffer`.
     """
-    module.define_global("nodes_in_order", "internal global i64 0")
-    module.define_global("taken_on", "internal global i64 0")
-    module.define_global("computed_first", "internal global ptr null")
+    module.define_global("order_visit_count", "internal global i64 0")
+    module.define_global("fusion_candidate_count", "internal global i64 0")
+    module.define_global("boundary_node", "internal global ptr null")
     module.define_global("result_count", "global i64 0")
     _emit_find_loop_order(FunctionBuilder(module, objects, "find_loop_order", [("source", POINTER)], I64))
     _emit_has_stable_orders(FunctionBuilder(module, objects, "has_stable_orders", [("node", POINTER)], I1))
@@ -54,7 +50,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_allocate_result(FunctionBuilder(module, objects, "allocate_result", [("recipe", POINTER)]))
     _emit_find_sum_record(FunctionBuilder(module, objects, "find_sum_record", [("product", POINTER), ("recipe", POINTER)]))
     _emit_launch_node(FunctionBuilder(module, objects, "launch_node", [("node", POINTER), ("out", POINTER)], I1))
-    launch_parameters = [(name, POINTER) for name in ("node", "frame", "recipe", "sources", "offsets", "out")]
+    launch_parameters = [(name, POINTER) for name in ("node", "record", "recipe", "sources", "offsets", "out")]
     _emit_launch_without_gil(FunctionBuilder(module, objects, "launch_without_gil", launch_parameters, I1))
     _emit_forget_recipe(FunctionBuilder(module, objects, "forget_recipe", [("node", POINTER)], VOID))
     for name in ("compute_node", "compute_unfused"):
@@ -130,7 +126,7 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
         f.require(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")) <= MAX_STANDALONE_BYTES)
         f.decline_if(f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED"))
         reads = select_read_node(f, node)
-        f.decline_if(f.is_object(find_launch_record(f, node, reads), "never"))
+        f.decline_if(f.is_object(find_launch_record(f, node, reads), "NO_LAUNCH_RECORD"))
         sources = f.hold_borrowed(f.get_slot(reads, "Node.sources"))
 
         def compute_source(k: Value) -> None:
@@ -183,29 +179,29 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     f.emit_if(is_ordered, require_in_order)
 
 
-def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> None:
+def require_all_stable_orders(f: FunctionBuilder, node: Value, boundary_node: Value | None = None) -> None:
     """Emit an early exit, returning null or 0, if the pending `node` is, or depends on, a reduction that may add in another order in its
     own kernel than when fused. Return None.
 
-    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. The argument `computed_first` is None,
+    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. The argument `boundary_node` is None,
     or a pending node that is treated like a node in memory.
     """
-    f.require(are_orders_stable(f, node, computed_first))
+    f.require(are_orders_stable(f, node, boundary_node))
 
 
-def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
+def are_orders_stable(f: FunctionBuilder, node: Value, boundary_node: Value | None = None) -> Value:
     """Emit a test that the pending `node` neither is nor depends on a reduction that may add in another order in its own kernel than when
     fused. Return the result, an `i1`.
 
     The test is a walk through the graph, so it overwrites the tables of the last walk. It is false for more than `MAX_SEARCHED_NODES`
-    pending nodes with several references. The argument `computed_first` is None, or a pending node that is treated like a node in memory.
+    pending nodes with several references. The argument `boundary_node` is None, or a pending node that is treated like a node in memory.
     """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
-    if computed_first is None:
+    if boundary_node is None:
         return f.call("has_stable_orders", I1, [node])
     boundary = _get_boundary_address(f)
-    boundary.store(computed_first)
+    boundary.store(boundary_node)
     are_stable = f.call("has_stable_orders", I1, [node])
     boundary.store(f.null())  # a later node may have the same address
     return are_stable
@@ -242,22 +238,22 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
     f.require(is_lock_free(f))
 
     def ask() -> None:
-        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
-        f.call_python("have_framed", node)
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the record
+        f.call_python("store_node_record", node)
 
     f.emit_if(~f.call("derive_node_record", I1, [node]), ask)
 
 
 def _get_boundary_address(f: FunctionBuilder) -> Value:
     """Emit the address of a global pointer, and return the address. The pointer is null, or the pending node that `find_loop_order` treats
-    like a node in memory: the argument `computed_first` of `are_orders_stable`.
+    like a node in memory: the argument `boundary_node` of `are_orders_stable`.
     """
-    return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
+    return f.define(POINTER, "getelementptr i8, ptr @boundary_node, i64 0")
 
 
 def _get_visit_counter(f: FunctionBuilder) -> Value:
     """Emit the address of the count of visits by `find_loop_order`, an `i64`: one visit for each read of a node. Return the address."""
-    return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
+    return f.define(POINTER, "getelementptr i8, ptr @order_visit_count, i64 0")
 
 
 def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
@@ -337,7 +333,7 @@ def _get_candidate_counter(f: FunctionBuilder) -> Value:
     """Emit the address of the count of visited reductions that single-pass fusion may compute inside another kernel, an `i64`. Return the
     address.
     """
-    return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
+    return f.define(POINTER, "getelementptr i8, ptr @fusion_candidate_count, i64 0")
 
 
 def load_element_count(f: FunctionBuilder, node: Value) -> Value:
@@ -423,8 +419,8 @@ def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Val
         return [f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.launch_record")]
 
     def of_product() -> list[Value]:
-        frame = f.call("find_sum_record", POINTER, [f.get_slot(x, "Node.recipe") for x in (read_node, node)])
-        return [f.first_non_null(frame, f.load_object("None"))]
+        record = f.call("find_sum_record", POINTER, [f.get_slot(x, "Node.recipe") for x in (read_node, node)])
+        return [f.first_non_null(record, f.load_object("None"))]
 
     return f.choose(read_node.equals(node), of_recipe, of_product)[0]
 
@@ -456,7 +452,7 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
     (recipe,) = f.arguments
     nbytes = f.get_slot(recipe, "Recipe.nbytes")
     f.return_if(f.unbox_integer(nbytes) <= MAX_SMALL_BLOCK_BYTES, lambda: f.call("new_buffer", POINTER, [recipe]))
-    buffer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("lent"), nbytes]))
+    buffer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("try_allocate"), nbytes]))
     f.decline_if(f.is_object(buffer, "None"))
     f.transfer_held(buffer)
     f.emit_return(buffer)
@@ -512,11 +508,11 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
     f.require(is_lock_free(f))
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
     reads = select_read_node(f, node)
-    frame, sources, offsets = find_launch_record(f, node, reads), f.get_slot(reads, "Node.sources"), f.get_slot(reads, "Node.offsets")
-    f.decline_if(f.or_else(f.is_object(frame, "None"), lambda: f.is_object(frame, "never")))
-    launch_arguments = [frame, f.get_slot(reads, "Node.recipe"), sources, offsets, out]
+    record, sources, offsets = find_launch_record(f, node, reads), f.get_slot(reads, "Node.sources"), f.get_slot(reads, "Node.offsets")
+    f.decline_if(f.or_else(f.is_object(record, "None"), lambda: f.is_object(record, "NO_LAUNCH_RECORD")))
+    launch_arguments = [record, f.get_slot(reads, "Node.recipe"), sources, offsets, out]
     f.return_if(
-        f.load_word(f.address_at(frame, BYTES_CONTENT_OFFSET), 24).differs(0),
+        f.load_word(f.address_at(record, BYTES_CONTENT_OFFSET), 24).differs(0),
         lambda: f.call("launch_without_gil", I1, [node, *launch_arguments]),
     )
     f.require(f.call("launch", I1, launch_arguments))
@@ -525,15 +521,15 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
 
 
 def _emit_launch_without_gil(f: FunctionBuilder) -> None:
-    """Emit `launch_without_gil(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of
+    """Emit `launch_without_gil(node, record, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of
     the runtime. Return whether the kernel ran. `launch_node` calls the function.
 
-    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
-    takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel
+    `record` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the
+    node takes over the reference to the buffer `out`. If the lock cannot be taken, or another thread computed the node meanwhile, no kernel
     runs.
     """
     node, *kernel_operands, out = f.arguments
-    f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
+    f.require(f.is_object(f.call_python("acquire lock", f.load_object("False")), "True"))
     for x in kernel_operands:
         f.hold_borrowed(x)
     success = f.local(I64, f.i64(0))
@@ -545,7 +541,7 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
 
     f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), launch)
     f.release_held(*kernel_operands)
-    f.call_python("let go of lock")
+    f.call_python("release lock")
     f.emit_return(success.load(I64).differs(0))
 
 

@@ -1,8 +1,5 @@
-"""Emitters for values of NumPy, lists and Python numbers as tensors, and for keys with NumPy's integers and arrays. A known scalar is a 0-d
-tensor whose storage holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`,
-which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add code to the
-function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback in Python
-does the work.
+"""Values of NumPy, lists and Python numbers as tensors, and keys with NumPy's integers and arrays. A known scalar is a 0-d tensor whose
+storage holds a Python number.
 """
 
 from __future__ import annotations
@@ -16,10 +13,7 @@ from .scalar_arithmetic import new_known_scalar
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to convert values and keys: `convert_value`, `convert_key` and `convert_index`.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
-    """
+    """Emit into `module` the functions to convert values and keys: `convert_value`, `convert_key` and `convert_index`."""
     _emit_convert_value(FunctionBuilder(module, objects, "convert_value", [("value", POINTER)]))
     _emit_convert_index(FunctionBuilder(module, objects, "convert_index", [("item", POINTER)]))
     _emit_convert_key(FunctionBuilder(module, objects, "convert_key", [("key", POINTER)]))
@@ -50,8 +44,8 @@ def _emit_convert_value(f: FunctionBuilder) -> None:
     arguments = f.local(POINTER, value)
     call_item = lambda: [f.call("PyObject_VectorcallMethod", POINTER, [f.load_object("'item'"), arguments, f.i64(1), f.null()])]
     number = f.require_new(f.choose(is_number(f, value), lambda: [f.incref(value)], call_item)[0])
-    point = f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
-    f.emit_return(new_known_scalar(f, number, point))
+    scalar_spec = f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
+    f.emit_return(new_known_scalar(f, number, scalar_spec))
 
 
 def _emit_convert_index(f: FunctionBuilder) -> None:

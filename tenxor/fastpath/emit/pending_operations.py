@@ -1,8 +1,5 @@
 """Recording of operations: each gives a tensor with a new storage, which holds a new pending node. A known scalar is a 0-d tensor whose
-storage (`ScalarStorage`) holds a Python number instead. Emitters run in Python when the fast path is built. `emit_functions` calls each
-`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
-code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
-in Python does the work.
+storage (`ScalarStorage`) holds a Python number instead.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from .function_builder import FunctionBuilder
 from .node_creation import can_evaluate_early, new_result
 from .template_cache import CacheTable, find_cached_template, get_cache_table
 
-MAX_OPERANDS = 8  # operands of a call, for a rule
+MAX_OPERANDS = 8  # operands of a call, for a size-generic template
 PY_LE, PY_GE = 1, 5  # Py_LE and Py_GE
 
 
@@ -36,13 +33,10 @@ class Operand(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
-    """
+    """Emit into `module` the functions that record operations as pending nodes: `apply_unary`, `apply_binary` and `apply_operation`."""
     _emit_apply_unary(FunctionBuilder(module, objects, "apply_unary", [("x", POINTER), ("op", POINTER)]))
     _emit_apply_operation(
-        FunctionBuilder(module, objects, "apply_operation", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)])
+        FunctionBuilder(module, objects, "apply_operation", [("op", POINTER), ("x", POINTER), ("operands", POINTER), ("count", I64)])
     )
     _emit_apply_binary(
         FunctionBuilder(module, objects, "apply_binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)])

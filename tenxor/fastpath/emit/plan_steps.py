@@ -1,8 +1,5 @@
-"""Emitters for the execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in
-`runtime/plan_execution.py`. The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates. Emitters run in Python
-when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the
-docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function
-declines by returning null, false or 0; then the fallback in Python does the work.
+"""Execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in `runtime/plan_execution.py`.
+The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates.
 
 The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL.
 """
@@ -47,30 +44,29 @@ from .kernel_launch import convert_scalar, emit_kernel_call
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to run the steps of a plan. `method_entries.emit_module` calls this at build time. `module` is the
-    LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to run the steps of a plan.
 
     The functions emitted include `run_steps`, `run_plan_step` and `allocate_step_result`.
     """
     list_parameters = [(name, POINTER) for name in ("nodes", "offsets", "scalars")]
     _emit_allocate_step_result(
-        FunctionBuilder(module, objects, "allocate_step_result", [("step", POINTER), ("takes", I64), list_parameters[0]])
+        FunctionBuilder(module, objects, "allocate_step_result", [("step", POINTER), ("reused_slot", I64), list_parameters[0]])
     )
     _emit_run_plan_step(FunctionBuilder(module, objects, "run_plan_step", [("step", POINTER), *list_parameters], I1))
     _emit_run_steps(FunctionBuilder(module, objects, "run_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True))
 
 
 def _emit_run_steps(f: FunctionBuilder) -> None:
-    """Emit `run_steps(frame, nodes, offsets, scalars, first_step, stop_step)`, called from Python: run the steps of a plan from
+    """Emit `run_steps(record, nodes, offsets, scalars, first_step, stop_step)`, called from Python: run the steps of a plan from
     `first_step` up to `stop_step`, not included.
 
-    `frame` is the launch record of the plan. `nodes`, `offsets` and `scalars` are the lists of the plan's slots and inputs. The function
+    `record` is the launch record of the plan. `nodes`, `offsets` and `scalars` are the lists of the plan's slots and inputs. The function
     returns the number of the first step not run, as a Python integer: `stop_step` after success. The executor in Python then runs that
     step. An error other than MemoryError is raised.
     """
     _, args, _ = f.arguments
-    frame, *plan_lists, first_step, stop_step = (args.at(k, POINTER).load(POINTER) for k in range(6))
-    program = f.call("PyBytes_AsString", POINTER, [frame])
+    record, *plan_lists, first_step, stop_step = (args.at(k, POINTER).load(POINTER) for k in range(6))
+    program = f.call("PyBytes_AsString", POINTER, [record])
     step_number, goes_on = f.local(I64, f.unbox_integer(first_step)), f.local(I64, f.i64(1))
     end = f.unbox_integer(stop_step)
 
@@ -217,17 +213,17 @@ def _forget_slot_recipe(f: FunctionBuilder, slot: Value) -> None:
 
 
 def _emit_allocate_step_result(f: FunctionBuilder) -> None:
-    """Emit `allocate_step_result(step, takes, nodes)`: return a buffer for a result of `step`, as a new reference, or null if memory is
-    short.
+    """Emit `allocate_step_result(step, reused_slot, nodes)`: return a buffer for a result of `step`, as a new reference, or null if memory
+    is short.
 
-    `step` is the address of the step in the launch record, and has the size of the result. The buffer of slot `takes` of the list `nodes`
-    is reused if the size is right and no other object refers to the buffer, unless it is externally shared or read-only. A negative `takes`
-    means a new buffer. `run_plan_step` calls the function.
+    `step` is the address of the step in the launch record, and has the size of the result. The buffer of slot `reused_slot` of the list
+    `nodes` is reused if the size is right and no other object refers to the buffer, unless it is externally shared or read-only. A negative
+    `reused_slot` means a new buffer. `run_plan_step` calls the function.
     """
-    step, takes, nodes = f.arguments
+    step, reused_slot, nodes = f.arguments
 
     def reuse_buffer() -> list[Value]:
-        buffer = _load_slot_buffer(f, _require_list_item(f, nodes, takes))
+        buffer = _load_slot_buffer(f, _require_list_item(f, nodes, reused_slot))
         has_right_size = f.unbox_integer(f.get_slot(buffer, "Buffer.nbytes")).equals(f.load_word(step, RESULT_BYTES_OFFSET))
         is_reusable = f.and_then(has_right_size, lambda: _is_unshared(f, buffer))
         return f.choose(is_reusable, lambda: [f.incref(buffer)], allocate_buffer)
@@ -237,7 +233,7 @@ def _emit_allocate_step_result(f: FunctionBuilder) -> None:
         f.transfer_held(nbytes)
         return [f.call("new_buffer_of_bytes", POINTER, [nbytes])]
 
-    (result,) = f.choose(takes < 0, allocate_buffer, reuse_buffer)
+    (result,) = f.choose(reused_slot < 0, allocate_buffer, reuse_buffer)
     f.emit_return(result)
 
 
@@ -266,7 +262,7 @@ def _mark_slot_done(f: FunctionBuilder, nodes: Value, k: Value) -> None:
     """Emit code to replace slot `k` of the list `nodes` by `RELEASED_SLOT`: no later step needs the slot, and the memory can be freed.
     Return None.
     """
-    f.call("PyList_SetItem", I32, [nodes, k, f.incref(f.load_object("DONE"))])
+    f.call("PyList_SetItem", I32, [nodes, k, f.incref(f.load_object("RELEASED_SLOT"))])
 
 
 def _evaluate_argument(

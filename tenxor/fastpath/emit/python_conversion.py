@@ -1,8 +1,5 @@
 """Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors. A known scalar is a 0-d tensor whose
-storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls each
-`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
-code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
-in Python does the work.
+storage (`ScalarStorage`) holds a Python number.
 """
 
 from __future__ import annotations
@@ -26,26 +23,24 @@ _NARROW_INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to convert tensors to Python numbers, lists and NumPy arrays. `method_entries.emit_module` calls
-    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
-    code.
+    """Emit into `module` the functions to convert tensors to Python numbers, lists and NumPy arrays.
 
-    The functions emitted include `load_number`, `load_only_element`, `realize_tensor`, `length`, `to_numpy`, `build_lists`, `to_list`,
-    `iterate_tensor` and `truth`.
+    The functions emitted include `load_number`, `load_only_element`, `realize_tensor`, `load_length`, `to_numpy`, `build_lists`, `to_list`,
+    `iterate_tensor` and `to_bool`.
     """
     _emit_load_number(FunctionBuilder(module, objects, "load_number", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
     _emit_load_only_element(FunctionBuilder(module, objects, "load_only_element", [("x", POINTER)]))
     _emit_realize_tensor(FunctionBuilder(module, objects, "realize_tensor", [("x", POINTER)]))
-    _emit_length(FunctionBuilder(module, objects, "length", [("x", POINTER)]))
+    _emit_load_length(FunctionBuilder(module, objects, "load_length", [("x", POINTER)]))
     _emit_to_numpy(FunctionBuilder(module, objects, "to_numpy", [("x", POINTER)]))
     list_parameters = [(name, POINTER) for name in ("buffer", "dtype", "shape", "strides")]
     _emit_build_lists(FunctionBuilder(module, objects, "build_lists", [*list_parameters, ("axis", I64), ("offset", I64)]))
     _emit_to_list(FunctionBuilder(module, objects, "to_list", [("x", POINTER)]))
     _emit_iterate_tensor(FunctionBuilder(module, objects, "iterate_tensor", [("x", POINTER)]))
-    _emit_truth(FunctionBuilder(module, objects, "truth", [("x", POINTER)]))
-    for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
-        _emit_convert(FunctionBuilder(module, objects, name, [("x", POINTER)]), convert, kind)
-    _emit_as_index(FunctionBuilder(module, objects, "as_index", [("x", POINTER)]))
+    _emit_to_bool(FunctionBuilder(module, objects, "to_bool", [("x", POINTER)]))
+    for name, convert, kind in (("to_float", "PyNumber_Float", "float"), ("to_int", "PyNumber_Long", "int")):
+        _emit_to_number(FunctionBuilder(module, objects, name, [("x", POINTER)]), convert, kind)
+    _emit_to_index(FunctionBuilder(module, objects, "to_index", [("x", POINTER)]))
 
 
 def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
@@ -274,9 +269,9 @@ def _emit_to_list(f: FunctionBuilder) -> None:
     f.emit_return(nested_lists)
 
 
-def _emit_length(f: FunctionBuilder) -> None:
-    """Emit `length(x)`, for the entry of `Tensor.__len__`: return the size of the first axis of the tensor `x`, as a Python integer, a new
-    reference; null for a 0-d tensor.
+def _emit_load_length(f: FunctionBuilder) -> None:
+    """Emit `load_length(x)`, for the entry of `Tensor.__len__`: return the size of the first axis of the tensor `x`, as a Python integer, a
+    new reference; null for a 0-d tensor.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -295,9 +290,9 @@ def _emit_iterate_tensor(f: FunctionBuilder) -> None:
     f.emit_return(f.call("PySeqIter_New", POINTER, [x]))
 
 
-def _emit_truth(f: FunctionBuilder) -> None:
-    """Emit `truth(x)`, for the entry of `Tensor.__bool__`: return whether the only element of a tensor is true, as a Python bool, a new
-    reference; null where `load_only_element` gives no number, as for several elements.
+def _emit_to_bool(f: FunctionBuilder) -> None:
+    """Emit `to_bool(x)`, for the entry of `Tensor.__bool__`: return whether the only element of a tensor is true, as a Python bool, a
+    new reference; null where `load_only_element` gives no number, as for several elements.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("load_only_element", POINTER, [x]))
@@ -308,9 +303,9 @@ def _emit_truth(f: FunctionBuilder) -> None:
     f.emit_return(f.incref(f.select_value(truth.equals(0), f.load_object("False"), f.load_object("True"))))
 
 
-def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`, for the entries of `Tensor.__float__` and `Tensor.__int__`: return the only element of a tensor as
-    a Python float or int, a new reference; null where `load_only_element` gives no real number.
+def _emit_to_number(f: FunctionBuilder, convert: str, kind: str) -> None:
+    """Emit `to_float(x)` or `to_int(x)`, for the entries of `Tensor.__float__` and `Tensor.__int__`: return the only element of a
+    tensor as a Python float or int, a new reference; null where `load_only_element` gives no real number.
 
     `convert` is the name of the C function that converts a number, such as "PyNumber_Float", and `kind` the name of the result's type. An
     error of the conversion, as for the int of NaN, also gives null.
@@ -332,8 +327,8 @@ def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
     f.emit_return(result)
 
 
-def _emit_as_index(f: FunctionBuilder) -> None:
-    """Emit `as_index(x)`, for the entry of `Tensor.__index__`: return the number of a 0-d tensor of integers as a Python integer, a new
+def _emit_to_index(f: FunctionBuilder) -> None:
+    """Emit `to_index(x)`, for the entry of `Tensor.__index__`: return the number of a 0-d tensor of integers as a Python integer, a new
     reference; null for other tensors.
     """
     (x,) = f.arguments

@@ -1,6 +1,5 @@
 """Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel. A node is
-pending until it has a buffer. `emit_functions` calls each `_emit_...(f)` when the fast path is built, to write one function with the
-builder `f`. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+pending until it has a buffer.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from .function_builder import FunctionBuilder
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the queries on many nodes, called from Python code. `method_entries.emit_module` calls this at build time.
-    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the queries on many nodes, called from Python code.
 
     The functions emitted include `count_pending`, `filter_pending` and `find_owned`.
     """

@@ -1,9 +1,6 @@
-"""Emitters for reads of rows at a mask or at indices along the first axis (`x[key]`), and for the row copies that writes share
-(`row_writes.py`). A copy descriptor, integers in a bytes object (`frame`), has the layouts of key and rows
-(`fastpath/copy_descriptors.py`); row offsets are the bytes from the first row to each selected row. Emitters run in Python when the fast
-path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring
-describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by
-returning null, false or 0; then the fallback in Python does the work.
+"""Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`). A copy
+descriptor, integers in a bytes object (`copy_descriptor`), has the layouts of key and rows (`fastpath/copy_descriptors.py`); row offsets
+are the bytes from the first row to each selected row.
 
 For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
 counted first, and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
@@ -48,56 +45,62 @@ COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read rows at a mask or at indices (`select_items`), and the row copies shared with writes.
-    `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python
-    objects and slot offsets for the code.
 
     The functions emitted include `select_rows`, `add_rows`, `find_rows_template`, `cache_rows_template`, `compute_content`,
     `load_mask_bits`, `count_selected` and `convert_index_list`.
     """
-    offset_parameters = [("size", I64), ("step", I64), ("places", POINTER)]
+    offset_parameters = [("size", I64), ("row_stride", I64), ("row_offsets", POINTER)]
     for dtype in INDEX_DTYPES:
-        index_parameters = [("start", POINTER), ("count", I64), ("between", I64), *offset_parameters]
+        index_parameters = [("start", POINTER), ("count", I64), ("index_stride", I64), *offset_parameters]
         _emit_convert_indices(
             FunctionBuilder(module, objects, f"convert_indices_{dtype}", index_parameters, I64),
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
     _emit_convert_index_list(FunctionBuilder(module, objects, "convert_index_list", [("key", POINTER), *offset_parameters], I64))
-    _emit_load_mask_bits(FunctionBuilder(module, objects, "load_mask_bits", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
+    _emit_load_mask_bits(
+        FunctionBuilder(module, objects, "load_mask_bits", [("mask", POINTER), ("first_element", I64), ("count", I64)], I64)
+    )
     _emit_count_selected(FunctionBuilder(module, objects, "count_selected", [("mask", POINTER), ("count", I64)], I64))
-    select_parameters = [("key", POINTER), ("node", POINTER), ("frame", POINTER), ("places", POINTER)]
+    select_parameters = [("key", POINTER), ("node", POINTER), ("copy_descriptor", POINTER), ("row_offsets", POINTER)]
     _emit_select_rows(FunctionBuilder(module, objects, "select_rows", select_parameters, I64))
-    row_parameters = [(name, POINTER) for name in ("near", "start", "places", "mask", "frame")]
+    row_parameters = [(name, POINTER) for name in ("packed_rows", "start", "row_offsets", "mask", "copy_descriptor")]
     for name, towards in _ADDRESS_ORDERS.items():
         _emit_copy_rows(
-            FunctionBuilder(module, objects, f"{name}_rows", [*row_parameters, ("count", I64), ("along", I64)], I1), name, towards
+            FunctionBuilder(module, objects, f"{name}_rows", [*row_parameters, ("count", I64), ("packed_stride", I64)], I1), name, towards
         )
-        word_parameters = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
-        _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_selected", [*word_parameters, ("bits", I64)], I1), towards)
-    _emit_find_rows_template(FunctionBuilder(module, objects, "find_rows_template", [("made", POINTER), ("count", I64)]))
-    _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("rest", POINTER), ("number", POINTER)], I1))
+        word_parameters = [("packed_rows", POINTER), ("start", POINTER), ("row_stride", I64), ("width", I64), ("packed_stride", I64)]
+        _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_masked_rows", [*word_parameters, ("bits", I64)], I1), towards)
+    _emit_find_rows_template(FunctionBuilder(module, objects, "find_rows_template", [("template", POINTER), ("count", I64)]))
+    _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("row_spec", POINTER), ("row_count", POINTER)], I1))
     _emit_new_scalar_node(FunctionBuilder(module, objects, "new_scalar_node", [("x", POINTER)]))
     _emit_compute_content(FunctionBuilder(module, objects, "compute_content", [("x", POINTER), ("is_needed", I1)]))
     _emit_select_items(FunctionBuilder(module, objects, "select_items", [("x", POINTER), ("key", POINTER)]))
-    _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
+    _emit_add_rows(
+        FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("packed_stride", I64), ("dtype", POINTER)], I1)
+    )
 
 
 # Row offsets, in bytes from the first row
 
 
 def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `convert_indices_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count`
-    indices to the array `row_offsets`.
+    """Emit `convert_indices_DTYPE(start, count, index_stride, size, row_stride, row_offsets)`: write the byte offset of the row for each of
+    `count` indices to the array `row_offsets`.
 
-    The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `between` bytes apart, the
-    rows `step` bytes. Negative indices count from the end. `kind` is the LLVM type of the indices, and `extend` the instruction that
-    extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time. `select_rows` calls the function.
+    The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `index_stride` bytes apart,
+    the rows `row_stride` bytes. Negative indices count from the end. `kind` is the LLVM type of the indices, and `extend` the instruction
+    that extends them to 64 bits. Contiguous indices are checked `CHECKED_INDEX_LANES` at a time. `select_rows` calls the function.
     """
-    start, count, between, size, step, row_offsets = f.arguments
-    is_contiguous, sizes, steps = between.equals(alignment(kind)), size.splat(CHECKED_INDEX_LANES), step.splat(CHECKED_INDEX_LANES)
+    start, count, index_stride, size, row_stride, row_offsets = f.arguments
+    is_contiguous, sizes, steps = (
+        index_stride.equals(alignment(kind)),
+        size.splat(CHECKED_INDEX_LANES),
+        row_stride.splat(CHECKED_INDEX_LANES),
+    )
 
     def convert_vector(k: Value, wrong: Value) -> Value:
-        indices = start.at(k * CHECKED_INDEX_LANES * between, I8).load(vector(kind, CHECKED_INDEX_LANES), align=1)
+        indices = start.at(k * CHECKED_INDEX_LANES * index_stride, I8).load(vector(kind, CHECKED_INDEX_LANES), align=1)
         index = indices if kind is I64 else indices.cast(extend, I64)
         index = f.select_value(index < 0, index + sizes, index)
         row_offsets.at(k * CHECKED_INDEX_LANES, I64).store(index * steps, align=8)
@@ -109,21 +112,21 @@ def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
     def convert_index(j: Value) -> None:
         k = vector_count * CHECKED_INDEX_LANES + j
-        index = start.at(k * between, I8).load(kind)
-        _store_row_offset(f, index if kind is I64 else index.cast(extend, I64), k, size, step, row_offsets)
+        index = start.at(k * index_stride, I8).load(kind)
+        _store_row_offset(f, index if kind is I64 else index.cast(extend, I64), k, size, row_stride, row_offsets)
 
     f.for_range(count - vector_count * CHECKED_INDEX_LANES, convert_index)
     f.emit_return(count)
 
 
 def _emit_convert_index_list(f: FunctionBuilder) -> None:
-    """Emit `convert_index_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to the
-    array `row_offsets`.
+    """Emit `convert_index_list(key, size, row_stride, row_offsets)`: write the byte offset of the row for each integer in the list `key` to
+    the array `row_offsets`.
 
-    There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index is
-    out of range, or if an item is not an integer. `select_rows` calls the function.
+    There are `size` rows, `row_stride` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index
+    is out of range, or if an item is not an integer. `select_rows` calls the function.
     """
-    key, size, step, row_offsets = f.arguments
+    key, size, row_stride, row_offsets = f.arguments
     count = f.list_length(key)
 
     def convert_item(k: Value) -> None:
@@ -131,21 +134,21 @@ def _emit_convert_index_list(f: FunctionBuilder) -> None:
         f.require(f.is_instance(item, "int"))
         index, fits = f.unbox_checked(item)
         f.require(fits)
-        _store_row_offset(f, index, k, size, step, row_offsets)
+        _store_row_offset(f, index, k, size, row_stride, row_offsets)
 
     f.for_range(count, convert_item)
     f.emit_return(count)
 
 
-def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, step: Value, row_offsets: Value) -> None:
-    """Emit code that writes the byte offset of row `index` to `row_offsets[k]`, for `size` rows that are `step` bytes apart. `index`, `k`,
-    `size` and `step` are `i64`; `row_offsets` is an address.
+def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, row_stride: Value, row_offsets: Value) -> None:
+    """Emit code that writes the byte offset of row `index` to `row_offsets[k]`, for `size` rows that are `row_stride` bytes apart. `index`,
+    `k`, `size` and `row_stride` are `i64`; `row_offsets` is an address.
 
     Negative indices count from the end. The emitted function returns null or 0 for an index out of range.
     """
     index = f.select_value(index < 0, index + size, index)
     f.require(f.and_then(index >= 0, lambda: index < size))
-    row_offsets.at(k, I64).store(index * step)
+    row_offsets.at(k, I64).store(index * row_stride)
 
 
 def _emit_load_mask_bits(f: FunctionBuilder) -> None:
@@ -191,15 +194,15 @@ def _emit_count_selected(f: FunctionBuilder) -> None:
 
 
 def _emit_select_rows(f: FunctionBuilder) -> None:
-    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that the key of `x[key]` selects; 0 if an index is out
-    of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
+    """Emit `select_rows(key, node, copy_descriptor, row_offsets)`: return the number of rows that the key of `x[key]` selects; 0 if an
+    index is out of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
 
-    `key` is a tensor (a mask or indices) or a list of integers; `node` is the evaluated node of a tensor. `frame` is the copy descriptor.
-    For indices the function writes the byte offsets of the rows to the address `row_offsets`. `select_items` and `write_selection` call the
-    function.
+    `key` is a tensor (a mask or indices) or a list of integers; `node` is the evaluated node of a tensor. `copy_descriptor` is the copy
+    descriptor. For indices the function writes the byte offsets of the rows to the address `row_offsets`. `select_items` and
+    `write_selection` call the function.
     """
-    key, node, frame, row_offsets = f.arguments
-    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    key, node, copy_descriptor, row_offsets = f.arguments
+    program = f.address_at(copy_descriptor, BYTES_CONTENT_OFFSET)
     row_arguments = [f.load_word(program, KEY_ROW_COUNT_OFFSET), f.load_word(program, ROW_STRIDE_OFFSET), row_offsets]
     f.return_if(f.is_instance(key, "list"), lambda: f.call("convert_index_list", I64, [key, *row_arguments]))
     start, count, kind = (
@@ -225,7 +228,7 @@ def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value
     return load_data_address(f, f.get_slot(node, "Node.buffer")).at(offset, I8)
 
 
-# Copying: `packed_rows` are rows `along` bytes apart; `start` is the address of the rows that the offsets refer to
+# Copying: `packed_rows` are rows `packed_stride` bytes apart; `start` is the address of the rows that the offsets refer to
 
 
 def _order_for_read(tensor_row: Value, packed_row: Value) -> tuple[Value, Value]:
@@ -264,24 +267,24 @@ def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Cal
 
 
 def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> None:
-    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, frame, count, along)`: copy rows between a tensor and contiguous or repeated
-    rows; return true. The rows of the tensor are those that a mask selects, or, if `mask` is null, the `count` rows at the byte offsets in
-    `row_offsets`.
+    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride)`: copy rows between a tensor and
+    contiguous or repeated rows; return true. The rows of the tensor are those that a mask selects, or, if `mask` is null, the `count` rows
+    at the byte offsets in `row_offsets`.
 
     NAME is `name`, "read" or "write": `read_rows` copies from the tensor at the address `start` to the rows at `packed_rows`, which are
-    `along` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. An `along` of 0 repeats one packed row.
-    `frame` is the copy descriptor, and `mask` the address of the first byte of a mask. `select_items` and `write_selection` call the
-    function.
+    `packed_stride` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. An `packed_stride` of 0 repeats one
+    packed row. `copy_descriptor` is the copy descriptor, and `mask` the address of the first byte of a mask. `select_items` and
+    `write_selection` call the function.
     """
-    packed_rows, start, row_offsets, mask, frame, count, along = f.arguments
-    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride = f.arguments
+    program = f.address_at(copy_descriptor, BYTES_CONTENT_OFFSET)
     step, width = f.load_word(program, ROW_STRIDE_OFFSET), f.load_word(program, ROW_BYTES_OFFSET)
 
     def copy_by_mask() -> Value:
         def copy_word(k: Value, bits: Value, packed_row: Value) -> Value:
             def move() -> list[Value]:
-                f.call(f"{name}_selected", I1, [packed_row, start.at(k * 64 * step, I8), step, width, along, bits])
-                return [packed_row.at(intrinsic("ctpop", bits) * along, I8)]
+                f.call(f"{name}_masked_rows", I1, [packed_row, start.at(k * 64 * step, I8), step, width, packed_stride, bits])
+                return [packed_row.at(intrinsic("ctpop", bits) * packed_stride, I8)]
 
             return f.choose(bits.equals(0), lambda: [packed_row], move)[0]
 
@@ -289,27 +292,27 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
         return f.constant(I1, True)
 
     def emit_loop(copy: Callable[[Value, Value], object]) -> None:
-        f.for_range(count, lambda k: copy(*towards(start.at(row_offsets.at(k, I64).load(I64), I8), packed_rows.at(k * along, I8))))
+        f.for_range(count, lambda k: copy(*towards(start.at(row_offsets.at(k, I64).load(I64), I8), packed_rows.at(k * packed_stride, I8))))
 
     f.return_if(~f.is_null(mask), copy_by_mask)
     emit_by_row_width(f, width, emit_loop)
 
 
 def _emit_add_rows(f: FunctionBuilder) -> None:
-    """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add `count` packed rows to rows of the tensor at
-    the address `start`; return true.
+    """Emit `add_rows(packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride, dtype)`: add `count` packed rows to rows
+    of the tensor at the address `start`; return true.
 
-    The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`, as long as
-    the copy descriptor `frame` says. Rows are added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or
-    int64, the function returns false and does nothing. `accumulate_selection` calls the function.
+    The packed rows are at `packed_rows`, `packed_stride` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`, as
+    long as the copy descriptor `copy_descriptor` says. Rows are added in order, so repeated rows accumulate. Unless `mask` is null and
+    `dtype` is float64 or int64, the function returns false and does nothing. `accumulate_selection` calls the function.
     """
-    packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
+    packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride, dtype = f.arguments
     f.require(f.is_null(mask))
-    width = f.load_word(f.address_at(frame, BYTES_CONTENT_OFFSET), ROW_BYTES_OFFSET).logical_shift_right(3)
+    width = f.load_word(f.address_at(copy_descriptor, BYTES_CONTENT_OFFSET), ROW_BYTES_OFFSET).logical_shift_right(3)
 
     def added(kind: Type) -> Value:
         def row(k: Value) -> None:
-            to, source = start.at(row_offsets.at(k, I64).load(I64), I8), packed_rows.at(k * along, I8)
+            to, source = start.at(row_offsets.at(k, I64).load(I64), I8), packed_rows.at(k * packed_stride, I8)
             f.for_range(width, lambda j: to.at(j, kind).store(to.at(j, kind).load(kind) + source.at(j, kind).load(kind)))
 
         f.for_range(count, row)
@@ -321,13 +324,13 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
-    """Emit `read_selected(packed_rows, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in
-    `bits`; always return true. `read_rows` and `write_rows` call the function for a mask.
+    """Emit `read_masked_rows(packed_rows, start, row_stride, width, packed_stride, bits)` or `write_masked_rows`: copy the rows, out of 64,
+    with a set bit in `bits`; always return true. `read_rows` and `write_rows` call the function for a mask.
 
-    The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `packed_rows` are `along` bytes apart. At least
-    one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
+    The 64 rows at `start` have `width` bytes and are `row_stride` bytes apart; the packed rows at `packed_rows` are `packed_stride` bytes
+    apart. At least one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
     """
-    packed_rows, start, step, width, along, bits = f.arguments
+    packed_rows, start, row_stride, width, packed_stride, bits = f.arguments
 
     def copy_runs() -> Value:
         def copy_run(state: Sequence[Value]) -> Sequence[Value]:
@@ -341,13 +344,13 @@ def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
         return f.constant(I1, True)
 
     runs = intrinsic("ctpop", bits & ~(bits << 1))
-    gapless = f.and_then(step.equals(width), lambda: along.equals(width))
+    gapless = f.and_then(row_stride.equals(width), lambda: packed_stride.equals(width))
     f.return_if(f.and_then(runs * MIN_MEAN_RUN_LENGTH <= intrinsic("ctpop", bits), lambda: gapless), copy_runs)
 
     def emit_loop(copy: Callable[[Value, Value], object]) -> None:
         def row(k: Value, left: Value) -> Value:
             bit_index = f.call("llvm.cttz.i64", I64, [left, f.constant(I1, True)])
-            copy(*towards(start.at(bit_index * step, I8), packed_rows.at(k * along, I8)))
+            copy(*towards(start.at(bit_index * row_stride, I8), packed_rows.at(k * packed_stride, I8)))
             return left & (left - 1)
 
         f.fold_range(intrinsic("ctpop", bits), bits, row)
@@ -376,10 +379,10 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
     row_spec = f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec"))
 
     def look() -> Value:
-        return find_cached_template(f, get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number)
+        return find_cached_template(f, get_cache_table(f, row_spec, "call_templates"), f.load_object("'row_count'"), number)
 
     def make() -> None:
-        f.emit_if(~f.call("cache_rows_template", I1, [row_spec, number]), lambda: f.call_python("learn_rows", template, number))
+        f.emit_if(~f.call("cache_rows_template", I1, [row_spec, number]), lambda: f.call_python("record_row_count", template, number))
 
     rows_template = f.incref(f.look_up_or_call(look, make))
     f.release_held(number, row_spec, template)
@@ -387,25 +390,27 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_rows_template(f: FunctionBuilder) -> None:
-    """Emit `cache_rows_template(row_spec, number)`: make the result template of a tensor with `number` rows of the spec `row_spec`, and
-    cache it with `row_spec`; return true.
+    """Emit `cache_rows_template(row_spec, row_count)`: make the result template of a tensor with `row_count` rows of the spec `row_spec`,
+    and cache it with `row_spec`; return true.
 
-    `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, for `MAX_AXES` axes of a row or more,
-    and if memory runs out.
+    `row_count` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, for `MAX_AXES` axes of a row or
+    more, and if memory runs out.
     """
-    row_spec, number = f.arguments
-    count, ndim, numbers = f.unbox_integer(number), f.load_word(f.get_slot(row_spec, "Spec.shape"), SIZE_OFFSET), new_dims(f)
+    row_spec, row_count = f.arguments
+    count, ndim, dims = f.unbox_integer(row_count), f.load_word(f.get_slot(row_spec, "Spec.shape"), SIZE_OFFSET), new_dims(f)
     f.require(ndim < MAX_AXES)
     f.require(count <= MAX_SELECTED_BYTES)
-    numbers.at(0, I64).store(count)
+    dims.at(0, I64).store(count)
 
-    f.for_range(ndim, lambda k: numbers.at(k + 1, I64).store(f.unbox_integer(f.tuple_item(f.get_slot(row_spec, "Spec.shape"), k))))
-    store_dense_strides(f, ndim + 1, numbers)
-    spec = find_spec(f, f.get_slot(row_spec, "Spec.dtype"), ndim + 1, numbers)
+    f.for_range(ndim, lambda k: dims.at(k + 1, I64).store(f.unbox_integer(f.tuple_item(f.get_slot(row_spec, "Spec.shape"), k))))
+    store_dense_strides(f, ndim + 1, dims)
+    spec = find_spec(f, f.get_slot(row_spec, "Spec.dtype"), ndim + 1, dims)
     f.require(load_nbytes(f, spec) <= MAX_SELECTED_BYTES)
     recipe = find_data_recipe(f, spec)
     template = new_template(f, "InMemoryTemplate", spec=spec, recipe=recipe, offset=f.load_object("0"))
-    f.require(f.call("cache_template", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number, template]))
+    f.require(
+        f.call("cache_template", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'row_count'"), row_count, template])
+    )
     f.release_held(template, recipe, spec)
     f.emit_return(f.constant(I1, True))
 
@@ -418,7 +423,7 @@ def _emit_new_scalar_node(f: FunctionBuilder) -> None:
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
     f.require(f.and_then(is_known_scalar(f, storage), lambda: f.get_slot(storage, "ScalarStorage._dtype").equals(dtype)))
     f.require(can_evaluate_early(f))
-    recipe = find_data_recipe(f, f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
+    recipe = find_data_recipe(f, f.tuple_item(f.load_object("0-d specs"), f.unbox_integer(f.get_slot(dtype, "DType.rank"))))
     buffer = f.require_new(f.call("new_buffer", POINTER, [recipe]))
     number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run
     f.require(f.call("store_number", I1, [load_data_address(f, buffer), dtype, f.i64(0), number]))
@@ -446,7 +451,7 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
     def ask() -> None:
         f.require(is_needed)
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        answer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("is_computed"), node]))
+        answer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("compute_if_possible"), node]))
         f.require(f.is_object(answer, "True"))
         f.release_held(answer)
 
@@ -475,9 +480,9 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
     key_signature = f.require_new(f.choose(is_list, of_list, of_tensor)[0])
     table = get_cache_table(f, f.get_slot(x, "Tensor.spec"), "call_templates")
     template = f.hold_borrowed(
-        find_template(f, table, f.load_object("'picked'"), key_signature, lambda: [x, f.select_value(is_list, key_signature, key)])
+        find_template(f, table, f.load_object("'select_rows'"), key_signature, lambda: [x, f.select_value(is_list, key_signature, key)])
     )
-    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
+    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "NO_LAUNCH_RECORD"))
     f.release_held(key_signature)
 
     def require_no_pending_key() -> None:
@@ -540,19 +545,21 @@ def _emit_select_items(f: FunctionBuilder) -> None:
     """
     x, key = f.arguments
     template = find_selection_template(f, x, key)
-    frame = f.get_slot(template, "ResultTemplate.launch_record")
-    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    copy_descriptor = f.get_slot(template, "ResultTemplate.launch_record")
+    program = f.address_at(copy_descriptor, BYTES_CONTENT_OFFSET)
     node = f.require_new(f.call("compute_content", POINTER, [x, f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)]))
     key_node = compute_key_node(f, key, node)
     block = allocate_row_offsets(f, program)
     row_offsets = get_data_address(f, block)
-    count = f.call("select_rows", I64, [key, key_node, frame, row_offsets])
+    count = f.call("select_rows", I64, [key, key_node, copy_descriptor, row_offsets])
     f.require(count > 0)
     rows = f.require_new(f.call("find_rows_template", POINTER, [template, count]))
     out = f.require_new(f.call("allocate_result", POINTER, [f.get_slot(rows, "RecipeTemplate.recipe")]))
     start, width = get_first_address(f, x, f.get_slot(node, "Node.buffer"), program), f.load_word(program, ROW_BYTES_OFFSET)
     f.call(
-        "read_rows", I1, [load_data_address(f, out), start, row_offsets, get_mask_address(f, key, key_node, program), frame, count, width]
+        "read_rows",
+        I1,
+        [load_data_address(f, out), start, row_offsets, get_mask_address(f, key, key_node, program), copy_descriptor, count, width],
     )
     result_node = new_node_in_memory(f, f.get_slot(rows, "RecipeTemplate.recipe"), out)
     spec = f.incref(f.get_slot(rows, "ResultTemplate.spec"))

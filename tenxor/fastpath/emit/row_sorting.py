@@ -1,8 +1,5 @@
-"""Emitters for the sorting of rows, by values or by positions, and for the selection of their extreme elements. A program, 64-bit integers
-(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it. Emitters run in Python when the fast path is built.
-`emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Sorting of rows, by values or by positions, and the selection of their extreme elements. A program, 64-bit integers
+(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it.
 """
 
 from __future__ import annotations
@@ -14,8 +11,7 @@ from ...codegen.llvm.types import DOUBLE, FLOAT, I1, I8, I32, I64, POINTER, Type
 from ...dtypes import SEARCHABLE_DTYPES, DType
 from ..direct_call_programs import ARGSORT, LEXSORT, SORT, TOPK
 from ..object_layout import BYTES_CONTENT_OFFSET, ObjectTable
-from ..strided_copy import SOURCE_INDEX_OFFSET, SOURCE_START_OFFSET
-from .direct_calls import FUNCTION_BY_OPCODE, get_operand_address, get_result_address
+from .direct_calls import FUNCTION_BY_OPCODE, copy_operand, get_operand_address, get_result_address, get_source_address
 from .function_builder import FunctionBuilder
 
 EXAMINED_LANES = 8  # floats examined together
@@ -24,19 +20,26 @@ LLVM_TYPE_BY_DTYPE = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to sort rows and select extreme elements. `method_entries.emit_module` calls this at build time.
-    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to sort rows and select extreme elements.
 
     The functions emitted include `sort_rows`, `argsort_rows`, `lexsort`, `topk_rows` and `has_irregular_TYPE`.
     """
-    parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
+    parameters = [(name, POINTER) for name in ("program", "nodes", "byte_offsets", "results")]
     for kind in _FLOATS:
         _emit_has_irregular(FunctionBuilder(module, objects, f"has_irregular_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)
     _emit_sort_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[SORT], parameters, I1))
     _emit_argsort_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[ARGSORT], parameters, I1))
     _emit_lexsort(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[LEXSORT], parameters, I1))
     for dtype in SEARCHABLE_DTYPES:
-        rows = [("row", POINTER), ("size", I64), ("between", I64), ("values", POINTER), ("places", POINTER), ("count", I64), ("most", I64)]
+        rows = [
+            ("row", POINTER),
+            ("size", I64),
+            ("stride", I64),
+            ("values", POINTER),
+            ("positions", POINTER),
+            ("count", I64),
+            ("max_moves", I64),
+        ]
         for largest in (False, True):
             _emit_row_topk(FunctionBuilder(module, objects, _get_topk_name(dtype, largest), rows, I1), dtype, largest)
     _emit_topk_rows(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[TOPK], parameters, I1))
@@ -64,16 +67,16 @@ def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
 
 
 def _emit_sort_rows(f: FunctionBuilder) -> None:
-    """Emit `sort_rows(program, nodes, starts, results)`: copy rows to the result, and sort them there; return true.
+    """Emit `sort_rows(program, nodes, byte_offsets, results)`: copy rows to the result, and sort them there; return true.
 
-    `program` is the address of the integers of the program. `nodes` and `starts` are the operand's node and byte offset, and `results` is
-    the tuple with the result tensor. With NaN or a negative zero among the elements, a stable sort calls the stable function of NumPy; for
-    another sort the emitted function returns false. It also returns false if memory runs out.
+    `program` is the address of the integers of the program. `nodes` and `byte_offsets` are the operand's node and byte offset, and
+    `results` is the tuple with the result tensor. With NaN or a negative zero among the elements, a stable sort calls the stable function
+    of NumPy; for another sort the emitted function returns false. It also returns false if memory runs out.
     """
-    program, nodes, starts, results = f.arguments
+    program, nodes, byte_offsets, results = f.arguments
     stable, quick, rows, n, item, looked_at, keeps = (f.load_word(program, 8 * k) for k in range(1, 8))
     to = get_result_address(f, results, 0)
-    _copy_operand(f, nodes, starts, f.address_at(program, 8 * 8), to)
+    copy_operand(f, nodes, byte_offsets, f.address_at(program, 8 * 8), to)
     no = f.constant(I1, False)
 
     def examine(kind: Type) -> list[Value]:
@@ -88,24 +91,22 @@ def _emit_sort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_argsort_rows(f: FunctionBuilder) -> None:
-    """Emit `argsort_rows(program, nodes, starts, results)`: write the positions that sort each row (argsort), as int64, into the result;
-    return true.
+    """Emit `argsort_rows(program, nodes, byte_offsets, results)`: write the positions that sort each row (argsort), as int64, into the
+    result; return true.
 
     The arguments are those of `sort_rows`. Rows that are not contiguous are copied first. The function returns false if memory runs out.
     """
-    program, nodes, starts, results = f.arguments
+    program, nodes, byte_offsets, results = f.arguments
     stable, rows, n, item, is_direct = (f.load_word(program, 8 * k) for k in range(1, 6))
-    box, to = f.address_at(program, 6 * 8), get_result_address(f, results, 0)
+    copy_descriptor, to = f.address_at(program, 6 * 8), get_result_address(f, results, 0)
     nbytes = f.select_value(is_direct.equals(0), rows * n * item, f.i64(0))
     memory = f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [f.null(), nbytes]))
 
     def copy_rows() -> list[Value]:
-        _copy_operand(f, nodes, starts, box, f.address_at(memory, BYTES_CONTENT_OFFSET))
+        copy_operand(f, nodes, byte_offsets, copy_descriptor, f.address_at(memory, BYTES_CONTENT_OFFSET))
         return [f.address_at(memory, BYTES_CONTENT_OFFSET)]
 
-    get_address = lambda: [
-        get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET))
-    ]
+    get_address = lambda: [get_source_address(f, nodes, byte_offsets, copy_descriptor)]
     (source,) = f.choose(is_direct.equals(0), copy_rows, get_address)
     function = stable.cast("inttoptr", POINTER)
 
@@ -120,34 +121,23 @@ def _emit_argsort_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_lexsort(f: FunctionBuilder) -> None:
-    """Emit `lexsort(program, nodes, starts, results)`: write positions sorted by several keys in turn, as int64, into the result; return
-    true.
+    """Emit `lexsort(program, nodes, byte_offsets, results)`: write positions sorted by several keys in turn, as int64, into the result;
+    return true.
 
     The arguments are those of `sort_rows`, with a node and a byte offset for each key. The last key decides first. The function returns
     false if memory runs out.
     """
-    program, nodes, starts, results = f.arguments
+    program, nodes, byte_offsets, results = f.arguments
     keys, n = f.load_word(program, 8), f.load_word(program, 16)
     to = get_result_address(f, results, 0)
     f.for_range(n, lambda k: to.at(k, I64).store(k))
 
     def by_key(k: Value) -> None:
         stable, key_index, start = (f.address_at(program, 24).at(k * 3 + j, I64).load(I64) for j in range(3))
-        _call_numpy_sort(f, stable.cast("inttoptr", POINTER), [get_operand_address(f, nodes, starts, key_index, start), to, n])
+        _call_numpy_sort(f, stable.cast("inttoptr", POINTER), [get_operand_address(f, nodes, byte_offsets, key_index, start), to, n])
 
     f.for_range(keys, by_key)
     f.emit_return(f.constant(I1, True))
-
-
-def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements, contiguously, to the address `to`. Return None. `box` is the address of the copy descriptor
-    (`fastpath/strided_copy.py`), and `nodes` and `starts` are the operands' nodes and byte offsets.
-    """
-    f.call(
-        "copy_region",
-        I1,
-        [get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)), to, box],
-    )
 
 
 def _call_numpy_sort(f: FunctionBuilder, function: Value, arguments: Sequence[Value]) -> None:
@@ -167,14 +157,14 @@ def _get_topk_name(dtype: DType, largest: bool) -> str:
 
 
 def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
-    """Emit `largest_DTYPE(row, size, between, values, positions, count, max_moves)`, or without `largest` `smallest_DTYPE`: write the
+    """Emit `largest_DTYPE(row, size, stride, values, positions, count, max_moves)`, or without `largest` `smallest_DTYPE`: write the
     `count` extreme elements of a row to `values`, the most extreme first, and their positions, as int64, to `positions`; return true.
 
-    The row at the address `row` has `size` elements of `dtype`, `between` bytes apart, at least `count`. NaN counts as larger than every
+    The row at the address `row` has `size` elements of `dtype`, `stride` bytes apart, at least `count`. NaN counts as larger than every
     number. Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time.
     After more than `max_moves` moves, the function returns false. `topk_rows` calls the function.
     """
-    row, size, between, values, positions, count, max_moves = f.arguments
+    row, size, stride, values, positions, count, max_moves = f.arguments
     kind, moved = LLVM_TYPE_BY_DTYPE[dtype.name], f.local(I64, f.i64(0))
     greater_than, less_than = ("ugt", "ult") if dtype.kind in ("float", "uint") else ("sgt", "slt")
 
@@ -199,7 +189,7 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
         moved.store(moved.load(I64) + best_count - index.load(I64))
 
     def examine_element(k: Value) -> None:
-        x = row.at(k * between, I8).load(kind)
+        x = row.at(k * stride, I8).load(kind)
         f.only_if_unlikely(is_better(x, values.at(count - 1, kind).load(kind)), lambda: insert(x, k, count - 1))
 
     def examine_vector(k: Value) -> None:
@@ -216,24 +206,25 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
 
         f.only_if_unlikely(intrinsic("vector.reduce.or", may_be_better, result=I1, suffix=may_be_better.type.mangled), examine_each)
 
-    f.for_range(count, lambda k: insert(row.at(k * between, I8).load(kind), k, k))
+    f.for_range(count, lambda k: insert(row.at(k * stride, I8).load(kind), k, k))
     remaining = size - count
-    vector_count = f.select_value(between.equals(kind.bytes), remaining >> EXAMINED_LANES.bit_length() - 1, f.i64(0))
+    vector_count = f.select_value(stride.equals(kind.bytes), remaining >> EXAMINED_LANES.bit_length() - 1, f.i64(0))
     f.for_range(vector_count, examine_vector)
     f.for_range(remaining - vector_count * EXAMINED_LANES, lambda k: examine_element(count + vector_count * EXAMINED_LANES + k))
     f.emit_return(moved.load(I64) <= max_moves)
 
 
 def _emit_topk_rows(f: FunctionBuilder) -> None:
-    """Emit `topk_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
+    """Emit `topk_rows(program, nodes, byte_offsets, results)`: write the extreme elements of each row and their positions (topk); return
+    true.
 
     The arguments are those of `sort_rows`, with two result tensors: values, and positions as int64. The function returns false if a row
     takes too many moves; then the results are written in part.
     """
-    program, nodes, starts, results = f.arguments
-    number, largest, node_index, start, rows, step, n, between, count, max_moves = (f.load_word(program, 8 * k) for k in range(1, 11))
+    program, nodes, byte_offsets, results = f.arguments
+    number, largest, node_index, start, rows, step, n, stride, count, max_moves = (f.load_word(program, 8 * k) for k in range(1, 11))
     source, values, positions = (
-        get_operand_address(f, nodes, starts, node_index, start),
+        get_operand_address(f, nodes, byte_offsets, node_index, start),
         get_result_address(f, results, 0),
         get_result_address(f, results, 1),
     )
@@ -242,7 +233,7 @@ def _emit_topk_rows(f: FunctionBuilder) -> None:
 
             def row(i: Value, dtype: DType = dtype, j: int = j) -> None:
                 to = [values.at(i * count, LLVM_TYPE_BY_DTYPE[dtype.name]), positions.at(i * count, I64)]
-                f.require(f.call(_get_topk_name(dtype, j == 1), I1, [source.at(i * step, I8), n, between, *to, count, max_moves]))
+                f.require(f.call(_get_topk_name(dtype, j == 1), I1, [source.at(i * step, I8), n, stride, *to, count, max_moves]))
 
             f.emit_if(number.equals(k) & largest.equals(j), lambda row=row: f.for_range(rows, row))  # type: ignore[misc]
     f.emit_return(f.constant(I1, True))

@@ -1,8 +1,5 @@
-"""Emitters for writes at a mask or at indices along the first axis (`x[key] = value`). A value is rows, a single row for each index, or a
-number. A copy descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`). Emitters run in
-Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`;
-the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A
-function declines by returning null, false or 0; then the fallback in Python does the work.
+"""Writes at a mask or at indices along the first axis (`x[key] = value`). A value is rows, a single row for each index, or a number. A copy
+descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`).
 """
 
 from __future__ import annotations
@@ -24,8 +21,7 @@ from .spec_table import load_nbytes
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to write rows at a mask or at indices (`write_selection`), or accumulate rows
-    (`accumulate_selection`). `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects`
-    is the table of Python objects and slot offsets for the code.
+    (`accumulate_selection`).
     """
     for name, adds in (("write_selection", False), ("accumulate_selection", True)):
         _emit_write_selection(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
@@ -43,8 +39,8 @@ def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)
     compute_specs(f, value)
-    frame = f.get_slot(template, "ResultTemplate.launch_record")
-    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    copy_descriptor = f.get_slot(template, "ResultTemplate.launch_record")
+    program = f.address_at(copy_descriptor, BYTES_CONTENT_OFFSET)
     f.require(f.load_word(program, ROWS_DISJOINT_OFFSET).differs(0))
     storage = f.hold_borrowed(f.get_slot(x, "Tensor.storage"))
     f.require(f.is_instance(storage, "Storage"))
@@ -64,40 +60,40 @@ def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
         f.transfer_held(node)
         return [node, get_first_address(f, value, f.get_slot(node, "Node.buffer"), program), width]
 
-    def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return the row's block, its address, and
+    def allocate_row(source: Value, fill: Callable[[Value], object]) -> list[Value]:
+        """Emit the allocation of a row, filled by the code of `fill`, and the release of `source`. Return the row's block, its address, and
         the distance 0 to the next row.
         """
         row = f.require_new(f.call("allocate_block", POINTER, [width]))
         start = get_data_address(f, row)
-        put(start)
+        fill(start)
         f.release_held(source)
         f.transfer_held(row)
         return [row, start, f.i64(0)]
 
     def of_row() -> list[Value]:
-        """Emit a copy of the single row `value`, since the row may be among the written rows. Return the same as `one_row`."""
+        """Emit a copy of the single row `value`, since the row may be among the written rows. Return the same as `allocate_row`."""
         node = of_tensor()
         value_address = get_first_address(f, value, f.get_slot(node, "Node.buffer"), program)
-        return one_row(node, lambda start: f.call("memcpy", POINTER, [start, value_address, width]))
+        return allocate_row(node, lambda start: f.call("memcpy", POINTER, [start, value_address, width]))
 
     def of_number() -> list[Value]:
         number = require_number(f, value, dtype)
 
-        def put(start: Value) -> None:
+        def fill(start: Value) -> None:
             f.require(f.call("store_number", I1, [start, dtype, f.i64(0), number]))
             _repeat_bytes(f, start, f.load_word(program, TENSOR_ITEMSIZE_OFFSET), width)
 
-        return one_row(number, put)
+        return allocate_row(number, fill)
 
     is_tensor = f.is_instance(value, "Tensor")
     several = f.and_then(is_tensor, lambda: f.get_slot(f.get_slot(value, "Tensor.spec"), "Spec.size").differs(f.load_object("1")))
     is_row = f.and_then(several, lambda: _is_single_row(f, x, key, value, program))
-    source, value_rows, along = f.choose(several, lambda: f.choose(is_row, of_row, of_rows), of_number)
+    source, value_rows, packed_stride = f.choose(several, lambda: f.choose(is_row, of_row, of_rows), of_number)
     f.hold_owned(source)
     block = allocate_row_offsets(f, program)
     row_offsets = get_data_address(f, block)
-    count = f.call("select_rows", I64, [key, key_node, frame, row_offsets])
+    count = f.call("select_rows", I64, [key, key_node, copy_descriptor, row_offsets])
     f.require(count > 0)
 
     def are_as_many() -> None:
@@ -113,9 +109,9 @@ def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
         get_first_address(f, x, buffer, program),
         row_offsets,
         get_mask_address(f, key, key_node, program),
-        frame,
+        copy_descriptor,
         count,
-        along,
+        packed_stride,
     ]
     f.call(*("add_rows", I1, [*rows, dtype]) if adds else ("write_rows", I1, rows))
     f.release_held(block, source, key_node, storage, template)

@@ -1,8 +1,5 @@
 """Arithmetic on known scalars, computed at once: float64 as C doubles, and int64 as long as nothing overflows. A known scalar is a 0-d
-tensor whose storage (`ScalarStorage`) holds a Python number. Emitters run in Python when the fast path is built. `emit_functions` calls
-each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters
-add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the
-fallback in Python does the work.
+tensor whose storage (`ScalarStorage`) holds a Python number.
 """
 
 from __future__ import annotations
@@ -33,13 +30,12 @@ SCALAR_OPS = (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES)
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to compute on known scalars: `OP_scalars` for each operation in `SCALAR_OPS`, and the helpers.
 
-    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`. `method_entries.emit_module` calls this at build
-    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    The functions emitted include `compute_binary`, `compute_unary` and `load_scalar`.
     """
     for op in SCALAR_OPS:
         _emit_scalar_operation(FunctionBuilder(module, objects, f"{op}_scalars", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op)
     _emit_compute_binary(
-        FunctionBuilder(module, objects, "compute_binary", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")])
+        FunctionBuilder(module, objects, "compute_binary", [(name, POINTER) for name in ("op", "recipe", "spec", "left", "right")])
     )
     _emit_compute_unary(FunctionBuilder(module, objects, "compute_unary", [(name, POINTER) for name in ("op", "recipe", "spec", "number")]))
     _emit_load_scalar(FunctionBuilder(module, objects, "load_scalar", [(name, POINTER) for name in ("node", "spec", "offset")]))
@@ -94,7 +90,7 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
         """Emit the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is
         taken.
         """
-        f.require(f.is_object(f.get_slot(t, "Tensor.spec"), f"point {dtype}"))
+        f.require(f.is_object(f.get_slot(t, "Tensor.spec"), f"0-d spec {dtype}"))
         element = f.get_slot(t, "Tensor.storage")
         f.require(f.is_instance(element, "ScalarStorage"))
         f.require(f.is_object(f.get_slot(element, "ScalarStorage._dtype"), dtype))
@@ -122,7 +118,7 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
             return f.choose(f.is_object(kind, "float"), lambda: [value(y)], load_integer)
 
         (y_value,) = f.choose(f.is_instance(y, "Tensor"), lambda: [value(number_of(y, dtype, "float"))], load_number)
-        return _compute_float(f, op, *ordered(x_value, y_value), f.load_object(f"point {dtype}"), f.load_object("point bool"))
+        return _compute_float(f, op, *ordered(x_value, y_value), f.load_object(f"0-d spec {dtype}"), f.load_object("0-d spec bool"))
 
     def integers() -> Value:
         dtype = int64.name
@@ -133,10 +129,10 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
             return [y]
 
         (y_number,) = f.choose(f.is_instance(y, "Tensor"), lambda: [number_of(y, dtype, "int")], require_integer)
-        return _compute_integer(f, op, *ordered(x_number, y_number), f.load_object(f"point {dtype}"), f.load_object("point bool"))
+        return _compute_integer(f, op, *ordered(x_number, y_number), f.load_object(f"0-d spec {dtype}"), f.load_object("0-d spec bool"))
 
     if op in _INTEGER_INSTRUCTIONS or op in _COMPARISON_PREDICATES:
-        f.return_if(f.is_object(spec, f"point {int64.name}"), integers)
+        f.return_if(f.is_object(spec, f"0-d spec {int64.name}"), integers)
     f.emit_return(floats())
 
 

@@ -1,8 +1,6 @@
-"""Emitters of the evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words. A cursor
-in emitted code is three 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so
-far. The atoms are the integers that products refer to: the inputs, then quotients and remainders. Emitters run in Python when the fast path
-is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes
-this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+"""The evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words. A cursor in emitted
+code is three 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so far. The
+atoms are the integers that products refer to: the inputs, then quotients and remainders.
 
 The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`.
 """
@@ -22,17 +20,16 @@ _CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it overflows 64 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to evaluate size programs. `method_entries.emit_module` calls this at build time. `module` is the
-    LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to evaluate size programs.
 
     The functions emitted include `evaluate_sum`, `divide_sums`, `evaluate_program`, `evaluate_to_tuple` and `python_evaluate`.
     """
     _emit_evaluate_sum(FunctionBuilder(module, objects, "evaluate_sum", [("cursor", POINTER), ("atoms", POINTER)], I64))
     _emit_divide_sums(FunctionBuilder(module, objects, "divide_sums", [("cursor", POINTER), ("atoms", POINTER)], I1))
     _emit_evaluate_program(
-        FunctionBuilder(module, objects, "evaluate_program", [(name, POINTER) for name in ("program", "numbers", "results")], I64)
+        FunctionBuilder(module, objects, "evaluate_program", [(name, POINTER) for name in ("program", "dims", "results")], I64)
     )
-    _emit_evaluate_to_tuple(FunctionBuilder(module, objects, "evaluate_to_tuple", [("program", POINTER), ("numbers", POINTER)]))
+    _emit_evaluate_to_tuple(FunctionBuilder(module, objects, "evaluate_to_tuple", [("program", POINTER), ("dims", POINTER)]))
     _emit_python_evaluate(
         FunctionBuilder(module, objects, "python_evaluate", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
@@ -120,21 +117,21 @@ def _get_atom_count_address(cursor: Value) -> Value:
 
 
 def _emit_evaluate_program(f: FunctionBuilder) -> None:
-    """Emit `evaluate_program(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of
+    """Emit `evaluate_program(program, dims, results)`: evaluate the size program `program`, a bytes object, and return the number of
     results.
 
-    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results, all 64-bit integers. The function returns 0
+    `dims` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results, all 64-bit integers. The function returns 0
     if a guard fails, a value overflows 64 bits, a divisor is 0, or a table is too small (`MAX_ATOMS`, `MAX_RESULTS`); then `results` may be
     written in part.
     """
-    program, numbers, results = f.arguments
+    program, dims, results = f.arguments
     cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MAX_ATOMS))
     cursor.store(f.address_at(program, BYTES_CONTENT_OFFSET))
     count = load_next_word(cursor)
     _get_overflow_flag(cursor).store(f.i64(0))
     _get_atom_count_address(cursor).store(count)
     f.require(count <= MAX_ATOMS)
-    f.for_range(count, lambda k: atoms.at(k, I64).store(numbers.at(k, I64).load(I64)))
+    f.for_range(count, lambda k: atoms.at(k, I64).store(dims.at(k, I64).load(I64)))
 
     def evaluate_line(_: Value) -> None:
         opcode = load_next_word(cursor)
@@ -176,33 +173,33 @@ def _emit_evaluate_program(f: FunctionBuilder) -> None:
 
 
 def _emit_evaluate_to_tuple(f: FunctionBuilder) -> None:
-    """Emit `evaluate_to_tuple(program, numbers)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
+    """Emit `evaluate_to_tuple(program, dims)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
 
     Each integer must fit into 64 bits. Return null, without an error, if a guard fails, a value overflows 64 bits, or a divisor is 0. The
     same if the program takes another number of inputs or has no results. If memory runs out, return null with MemoryError set. Python calls
     `python_evaluate` instead.
     """
-    program, numbers = f.arguments
+    program, dims = f.arguments
     results = f.local(array(I64, MAX_RESULTS))
-    count = f.call("evaluate_program", I64, [program, unbox_dims(f, program, numbers), results])
+    count = f.call("evaluate_program", I64, [program, unbox_dims(f, program, dims), results])
     f.require(count > 0)
     f.emit_return(f.call("box_integers", POINTER, [results, count]))
 
 
-def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
-    """Emit code to copy the tuple of integers `dims` into a local array of 64-bit integers. Return the address of the array.
+def unbox_dims(f: FunctionBuilder, program: Value, boxed_dims: Value) -> Value:
+    """Emit code to copy the tuple of integers `boxed_dims` into a local array of 64-bit integers. Return the address of the array.
 
     The emitted function returns null or 0 if `program`, a size program as bytes, takes another number of inputs, or for more than
     `MAX_DIMS`.
     """
-    numbers, count = f.local(array(I64, MAX_DIMS)), f.load_word(dims, SIZE_OFFSET)
+    dims, count = f.local(array(I64, MAX_DIMS)), f.load_word(boxed_dims, SIZE_OFFSET)
     f.require(f.and_then(count <= MAX_DIMS, lambda: count.equals(f.load_word(program, BYTES_CONTENT_OFFSET))))
-    f.for_range(count, lambda k: numbers.at(k, I64).store(f.unbox_integer(f.tuple_item(dims, k))))
-    return numbers
+    f.for_range(count, lambda k: dims.at(k, I64).store(f.unbox_integer(f.tuple_item(boxed_dims, k))))
+    return dims
 
 
 def _emit_python_evaluate(f: FunctionBuilder) -> None:
-    """Emit `python_evaluate(program, numbers)`, called from Python: return the result of `evaluate_to_tuple` for the same arguments, or
+    """Emit `python_evaluate(program, dims)`, called from Python: return the result of `evaluate_to_tuple` for the same arguments, or
     None for null.
     """
     args = f.arguments[1]

@@ -1,7 +1,6 @@
 """Functions for the type slots of `Tensor`, as machine code. The interpreter calls them for operators (`fastpath/type_slots.py`). Each
 function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before.
-`emit_functions` calls each `_emit_...(f)` when the fast path is built, to write one function with the builder `f`; `f.arguments` are the
-operands.
+The operands are `f.arguments`.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from .pending_operations import load_computed_slot
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions for the type slots of `Tensor`, such as `slot_getitem`, `slot_setitem`, `slot_bool` and
-    `slot_compared`. `method_entries.emit_module` calls this at build time. `module` is the LLVM module of the fast path; `objects` is the
-    table of Python objects and slot offsets for the code.
+    `slot_compare`.
     """
-    module.define_global("stood_there", f"global [{len(SLOT_LOCATIONS)} x ptr] zeroinitializer")
+    module.define_global("original_slot_functions", f"global [{len(SLOT_LOCATIONS)} x ptr] zeroinitializer")
 
     def function(name: str, *parameters: Any, result: Any = POINTER) -> FunctionBuilder:
         return FunctionBuilder(module, objects, name, parameters, result, is_exported=True)
@@ -31,13 +29,13 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_setitem(function("slot_setitem", *two, ("value", POINTER), result=I32))
     _emit_sequence_item(function("slot_item", ("x", POINTER), ("k", I64)))
     _emit_bool(function("slot_bool", ("x", POINTER), result=I32))
-    _emit_compare(function("slot_compared", *two, ("which", I32)))
+    _emit_compare(function("slot_compare", *two, ("comparison", I32)))
     for name in UNARY_SLOT_OFFSETS:
         _emit_unary(function(f"slot_{name}", ("x", POINTER)), name)
     for name in IN_PLACE_SLOT_OFFSETS:
         _emit_in_place(function(f"slot_{name}", *two), name)
     for name in BINARY_SLOT_OFFSETS:
-        _emit_binary(function(f"number_{name}", *two), name)
+        _emit_binary(function(f"slot_{name}", *two), name)
 
 
 def _call_original(f: FunctionBuilder, name: str, result: Any = POINTER) -> Value:
@@ -46,7 +44,7 @@ def _call_original(f: FunctionBuilder, name: str, result: Any = POINTER) -> Valu
 
     Return its result, of LLVM type `result`.
     """
-    slot_address = f.define(POINTER, f"getelementptr ptr, ptr @stood_there, i64 {SLOT_INDICES[name]}")
+    slot_address = f.define(POINTER, f"getelementptr ptr, ptr @original_slot_functions, i64 {SLOT_INDICES[name]}")
     arguments = ", ".join([f"{x.type.text} {x.text}" for x in f.arguments])
     return f.define(result, f"call {result.text} {slot_address.load(POINTER).text}({arguments})")
 
@@ -118,7 +116,7 @@ def _emit_bool(f: FunctionBuilder) -> None:
     (x,) = f.arguments
     f.return_if(~f.is_instance(x, "Tensor"), lambda: _call_original(f, "slot_bool", I32))
     is_one = f.and_then(
-        f.is_object(f.get_slot(x, "Tensor.spec"), "point bool"), lambda: f.is_instance(f.get_slot(x, "Tensor.storage"), "ScalarStorage")
+        f.is_object(f.get_slot(x, "Tensor.spec"), "0-d spec bool"), lambda: f.is_instance(f.get_slot(x, "Tensor.storage"), "ScalarStorage")
     )
 
     def return_known_scalar() -> None:
@@ -140,10 +138,10 @@ def _emit_compare(f: FunctionBuilder) -> None:
     For a subclass of Tensor as `x`, the function that was in the slot before is called.
     """
     x, y, comparison = f.arguments
-    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_original(f, "slot_compared"))
+    f.return_if(~f.has_type(x, "Tensor"), lambda: _call_original(f, "slot_compare"))
     for k, name in enumerate(COMPARISON_METHODS):
         f.return_if(comparison.equals(k), lambda name=name: _call_method(f, f"__{name}__", x, y))  # type: ignore[misc]
-    f.emit_return(_call_original(f, "slot_compared"))
+    f.emit_return(_call_original(f, "slot_compare"))
 
 
 def _emit_in_place(f: FunctionBuilder, name: str) -> None:

@@ -1,7 +1,4 @@
-"""Emitters for copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands. Emitters
-run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the
-builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
-time. A function declines by returning null, false or 0; then the fallback in Python does the work.
+"""Copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands.
 
 A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.
@@ -20,17 +17,16 @@ from .spec_table import box_keeps_order, find_spec, load_operand_spec, new_dims,
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to copy small operands of a pending node before a write. `method_entries.emit_module` calls this at
-    build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to copy small operands of a pending node before a write.
 
     The functions emitted include `build_copy_recipe`, `build_copying_variant` and `copy_sources`.
     """
     _emit_build_copy_recipe(FunctionBuilder(module, objects, "build_copy_recipe", [("spec", POINTER), ("dtype", POINTER), ("size", I64)]))
-    _emit_build_variant(FunctionBuilder(module, objects, "build_copying_variant", [("recipe", POINTER), ("which", I64)]))
-    _emit_copy_sources(FunctionBuilder(module, objects, "copy_sources", [("node", POINTER), ("which", I64)], I1))
+    _emit_build_copying_variant(FunctionBuilder(module, objects, "build_copying_variant", [("recipe", POINTER), ("source_mask", I64)]))
+    _emit_copy_sources(FunctionBuilder(module, objects, "copy_sources", [("node", POINTER), ("source_mask", I64)], I1))
 
 
-def _emit_build_variant(f: FunctionBuilder) -> None:
+def _emit_build_copying_variant(f: FunctionBuilder) -> None:
     """Emit `build_copying_variant(recipe, source_mask)`: return a new pair for nodes with the recipe `recipe`: the recipe that reads copies
     of some sources instead, and a tuple of the recipes that make the copies.
 
@@ -49,7 +45,10 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
     dtypes = f.get_slot(recipe, "Recipe.dtypes")
     count = f.load_word(dtypes, SIZE_OFFSET)
     f.require(f.is_object(load_operand_spec(f, recipe, count), "None"))
-    copies, through = f.require_new(f.call("PyTuple_New", POINTER, [count])), f.require_new(f.call("PyTuple_New", POINTER, [count + 1]))
+    copies, packed_specs = (
+        f.require_new(f.call("PyTuple_New", POINTER, [count])),
+        f.require_new(f.call("PyTuple_New", POINTER, [count + 1])),
+    )
 
     def build_source(k: Value) -> None:
         spec = load_operand_spec(f, recipe, k)
@@ -64,15 +63,17 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
             return copy_and_spec
 
         copy_and_spec = f.choose(stays, lambda: [f.incref(f.load_object("None")), f.incref(spec)], build_copy)
-        for items, item in zip((copies, through), copy_and_spec, strict=True):
+        for items, item in zip((copies, packed_specs), copy_and_spec, strict=True):
             f.address_at(items, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(item)
 
     f.for_range(count, build_source)
-    f.address_at(through, TUPLE_ITEMS_OFFSET).at(count, POINTER).store(f.incref(f.load_object("None")))
+    f.address_at(packed_specs, TUPLE_ITEMS_OFFSET).at(count, POINTER).store(f.incref(f.load_object("None")))
     plain = f.require_new(f.call("find_dense_spec", POINTER, [f.get_slot(recipe, "Recipe.dtype"), sizes]))
-    keeps = f.hold_owned(box_keeps_order(f, through, plain))
-    variant_recipe = f.require_new(f.call("find_recipe", POINTER, [op, sizes, f.get_slot(recipe, "Recipe.dtype"), dtypes, through, keeps]))
-    f.release_held(plain, keeps, through)
+    keeps = f.hold_owned(box_keeps_order(f, packed_specs, plain))
+    variant_recipe = f.require_new(
+        f.call("find_recipe", POINTER, [op, sizes, f.get_slot(recipe, "Recipe.dtype"), dtypes, packed_specs, keeps])
+    )
+    f.release_held(plain, keeps, packed_specs)
     variant = f.new_tuple(variant_recipe, copies)
     f.transfer_held(variant)
     f.emit_return(variant)
@@ -112,14 +113,14 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
 
     f.for_range(ndim, restore_repeats)
     repeated_spec = find_spec(f, dtype, ndim, copy_dims)
-    through, dtypes = (
+    packed_specs, dtypes = (
         f.new_tuple(find_spec(f, dtype, ndim, read_dims), f.hold_borrowed(f.load_object("None"))),
         f.new_tuple(f.hold_borrowed(dtype)),
     )
-    keeps = f.hold_owned(box_keeps_order(f, through, plain))
-    recipe_arguments = [f.load_object("op positive"), f.get_slot(plain, "Spec.shape"), dtype, dtypes, through, keeps]
+    keeps = f.hold_owned(box_keeps_order(f, packed_specs, plain))
+    recipe_arguments = [f.load_object("op positive"), f.get_slot(plain, "Spec.shape"), dtype, dtypes, packed_specs, keeps]
     copy = f.require_new(f.call("find_recipe", POINTER, recipe_arguments))
-    f.release_held(plain, through, dtypes, keeps)
+    f.release_held(plain, packed_specs, dtypes, keeps)
     pair = f.new_tuple(copy, repeated_spec)
     f.transfer_held(pair)
     f.emit_return(pair)
@@ -139,7 +140,7 @@ def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source
         return f.choose(f.is_object(variants, "None"), lambda: [f.null()], lambda: [f.look_up(variants, number)])[0]
 
     build_variant = lambda: f.call("build_copying_variant", POINTER, [recipe, source_mask])
-    return f.look_up_or_make(look_up, build_variant, lambda: f.call_python("have_apart", node, number))
+    return f.look_up_or_make(look_up, build_variant, lambda: f.call_python("record_copying_variant", node, number))
 
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
@@ -153,7 +154,7 @@ def _emit_copy_sources(f: FunctionBuilder) -> None:
     recipe = f.hold_borrowed(f.get_slot(node, "Node.recipe"))
     number = f.box_integer(source_mask)
     variant = f.hold_owned(_find_copying_variant(f, node, recipe, source_mask, number))
-    f.decline_if(f.is_object(variant, "never"))
+    f.decline_if(f.is_object(variant, "NO_LAUNCH_RECORD"))
 
     def release_all() -> Value:
         f.release_held(recipe, number, variant)

@@ -1,7 +1,5 @@
-"""A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `numbers`,
-which has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on. Emitters run in Python when the fast path is
-built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time.
+"""A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `dims`, which
+has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on.
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
@@ -39,21 +37,20 @@ class OperandLayout(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to look up or build interned specs. `method_entries.emit_module` calls this at build time. `module`
-    is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to look up or build interned specs.
 
     The functions emitted include `find_spec`, `new_spec`, `find_dense_spec`, `find_python_spec`, `clear_specs`, `box_integers` and
     `is_injective`.
     """
-    module.define_global("specs", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
-    module.define_global("spec_places", f"internal global [{1 << INDEX_BITS} x {ROW_NUMBER_TYPE.text}] zeroinitializer, align 64")
-    module.define_global("specs_kept", "global i64 0")
-    module.define_global("rows_filled", "internal global i64 0")
-    _emit_find_spec(FunctionBuilder(module, objects, "find_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
-    search_parameters = [("at", I64), ("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]
-    _emit_find_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
+    module.define_global("spec_rows", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
+    module.define_global("spec_index", f"internal global [{1 << INDEX_BITS} x {ROW_NUMBER_TYPE.text}] zeroinitializer, align 64")
+    module.define_global("spec_count", "global i64 0")
+    module.define_global("spec_row_count", "internal global i64 0")
+    _emit_find_spec(FunctionBuilder(module, objects, "find_spec", [("dtype", POINTER), ("ndim", I64), ("dims", POINTER)]))
+    search_parameters = [("start", I64), ("dtype", POINTER), ("ndim", I64), ("dims", POINTER)]
+    _emit_find_spec_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
     _emit_find_or_add_spec(FunctionBuilder(module, objects, "find_or_add_spec", search_parameters))
-    _emit_new_spec(FunctionBuilder(module, objects, "new_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _emit_new_spec(FunctionBuilder(module, objects, "new_spec", [("dtype", POINTER), ("ndim", I64), ("dims", POINTER)]))
     _emit_is_injective(FunctionBuilder(module, objects, "is_injective", [("spec", POINTER)], I1))
     _emit_find_dense_spec(FunctionBuilder(module, objects, "find_dense_spec", [("dtype", POINTER), ("shape", POINTER)]))
     spec_parameters = [(name, POINTER) for name in ("dtype", "shape", "strides")]
@@ -62,7 +59,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         FunctionBuilder(module, objects, "python_find_spec", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
     _emit_clear_specs(FunctionBuilder(module, objects, "clear_specs", [("self", POINTER), ("unused", POINTER)], is_exported=True))
-    _emit_box_integers(FunctionBuilder(module, objects, "box_integers", [("numbers", POINTER), ("count", I64)]))
+    _emit_box_integers(FunctionBuilder(module, objects, "box_integers", [("words", POINTER), ("count", I64)]))
 
 
 def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Value:
@@ -81,9 +78,9 @@ def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
     Return the spec, borrowed, or Python's None for a scalar source, or for a recipe that does not write. The recipe must have
     `Recipe.packed_specs`.
     """
-    through, spec_indices = f.get_slot(recipe, "Recipe.packed_specs"), f.get_slot(recipe, "Recipe.spec_indices")
-    load_only_spec = lambda: [f.select_value(f.unbox_integer(f.tuple_item(spec_indices, k)) < 0, f.load_object("None"), through)]
-    return f.choose(f.is_instance(through, "tuple"), lambda: [f.tuple_item(through, k)], load_only_spec)[0]
+    packed_specs, spec_indices = f.get_slot(recipe, "Recipe.packed_specs"), f.get_slot(recipe, "Recipe.spec_indices")
+    load_only_spec = lambda: [f.select_value(f.unbox_integer(f.tuple_item(spec_indices, k)) < 0, f.load_object("None"), packed_specs)]
+    return f.choose(f.is_instance(packed_specs, "tuple"), lambda: [f.tuple_item(packed_specs, k)], load_only_spec)[0]
 
 
 def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandLayout:
@@ -237,18 +234,18 @@ def _emit_find_dense_spec(f: FunctionBuilder) -> None:
     The function returns null for more than `MAX_AXES` axes, for sizes above `MAX_EXTENT`, and if memory runs out.
     """
     dtype, shape = f.arguments
-    ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
+    ndim, dims = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
-    f.for_range(ndim, lambda k: numbers.at(k, I64).store(f.unbox_integer(f.tuple_item(shape, k))))
-    store_dense_strides(f, ndim, numbers)
-    f.emit_return(find_spec(f, dtype, ndim, numbers))
+    f.for_range(ndim, lambda k: dims.at(k, I64).store(f.unbox_integer(f.tuple_item(shape, k))))
+    store_dense_strides(f, ndim, dims)
+    f.emit_return(find_spec(f, dtype, ndim, dims))
 
 
-def _get_key_words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
+def _get_key_words(dtype: Value, ndim: Value, dims: Value) -> list[Value]:
     """Emit loads of the words of a key in the table of specs, and return them as `i64` values: the dtype's address, the number of axes
-    `ndim`, and the integers in the array `numbers`.
+    `ndim`, and the integers in the array `dims`.
     """
-    return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(VIEW_DIMS)]]
+    return [dtype.cast("ptrtoint", I64), ndim, *[dims.at(k, I64).load(I64) for k in range(VIEW_DIMS)]]
 
 
 def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value:
@@ -262,10 +259,10 @@ def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `find_spec(dtype, ndim, numbers)`: return the interned spec of the dtype `dtype` with `ndim` axes, as a new reference; a missing
+    """Emit `find_spec(dtype, ndim, dims)`: return the interned spec of the dtype `dtype` with `ndim` axes, as a new reference; a missing
     spec is made.
 
-    `numbers` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
+    `dims` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
     position, then the table, then `spec.intern_strided_spec` in Python. It returns null with an error set if Python raises it, or if memory
     runs out.
     """
@@ -277,12 +274,12 @@ def _emit_find_spec(f: FunctionBuilder) -> None:
 
     def call_python() -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        dtype, ndim, numbers = f.arguments
-        shape_and_strides = [f.require_new(f.call("box_integers", POINTER, [numbers.at(k, I64), ndim])) for k in (0, MAX_AXES)]
+        dtype, ndim, dims = f.arguments
+        shape_and_strides = [f.require_new(f.call("box_integers", POINTER, [dims.at(k, I64), ndim])) for k in (0, MAX_AXES)]
         args = f.local(array(POINTER, 3))
         for k, x in enumerate((dtype, *shape_and_strides)):
             args.at(k, POINTER).store(x)
-        spec = f.call("PyObject_Vectorcall", POINTER, [f.load_object("made_with"), args, f.i64(3), f.null()])
+        spec = f.call("PyObject_Vectorcall", POINTER, [f.load_object("intern_strided_spec"), args, f.i64(3), f.null()])
         f.release_held(*shape_and_strides)
         return [spec]
 
@@ -291,7 +288,7 @@ def _emit_find_spec(f: FunctionBuilder) -> None:
 
 def _get_index_address(f: FunctionBuilder, position: Value) -> Value:
     """Emit the address of the index entry at `position`, which holds a row number of the type `ROW_NUMBER_TYPE`. Return the address."""
-    return f.define(POINTER, "getelementptr i64, ptr @spec_places, i64 0").at(position, ROW_NUMBER_TYPE)
+    return f.define(POINTER, "getelementptr i64, ptr @spec_index, i64 0").at(position, ROW_NUMBER_TYPE)
 
 
 def _get_indexed_row(f: FunctionBuilder, position: Value) -> Value:
@@ -301,7 +298,7 @@ def _get_indexed_row(f: FunctionBuilder, position: Value) -> Value:
 
 def _get_row_address(f: FunctionBuilder, number: Value) -> Value:
     """Emit the address of row `number` of the table of specs. Return the address."""
-    return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(number * ROW_WORDS, I64)
+    return f.define(POINTER, "getelementptr i64, ptr @spec_rows, i64 0").at(number * ROW_WORDS, I64)
 
 
 def _has_key(f: FunctionBuilder, row: Value, words: Sequence[Value]) -> Value:
@@ -312,8 +309,8 @@ def _has_key(f: FunctionBuilder, row: Value, words: Sequence[Value]) -> Value:
     return differs.equals(0)
 
 
-def _emit_find_position(f: FunctionBuilder) -> None:
-    """Emit `find_spec_position(start, dtype, ndim, numbers)`: return the index position of a spec, or a free position if it is missing.
+def _emit_find_spec_position(f: FunctionBuilder) -> None:
+    """Emit `find_spec_position(start, dtype, ndim, dims)`: return the index position of a spec, or a free position if it is missing.
 
     The search begins at position `start`, which must be that of this spec (`_compute_start_position`), and wraps around at the end. The
     index must have a free position. The free position is the first one found; `_load_indexed_spec` gives null for it. The further
@@ -336,7 +333,7 @@ def _load_indexed_spec(f: FunctionBuilder, position: Value) -> Value:
 
 
 def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
-    """Emit `find_or_add_spec(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
+    """Emit `find_or_add_spec(start, dtype, ndim, dims)`: return the interned spec, built and inserted on a miss, as a new reference.
 
     `start` is the index position where the search begins. The further arguments are those of `find_spec`. The function returns null for
     sizes, strides or element counts above `MAX_EXTENT`, and with an error set. Python code may run. `find_spec` and `find_python_spec` call
@@ -345,7 +342,7 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
     _, *key = f.arguments
     interned_spec = _load_indexed_spec(f, f.call("find_spec_position", I64, f.arguments))
     f.return_if(~f.is_null(interned_spec), lambda: f.incref(interned_spec))
-    f.emit_if(_get_counter_address(f, "rows_filled").load(I64) >= MAX_LAYOUT_KEYS, lambda: f.call_python("clear layout keys"))
+    f.emit_if(_get_counter_address(f, "spec_row_count").load(I64) >= MAX_LAYOUT_KEYS, lambda: f.call_python("clear layout keys"))
     new_spec = f.require_new(f.call("new_spec", POINTER, key))
     position = f.call("find_spec_position", I64, f.arguments)
     # Python code may have run meanwhile and have inserted the same spec.
@@ -357,7 +354,7 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
 
 def _get_counter_address(f: FunctionBuilder, name: str) -> Value:
     """Emit the address of a 64-bit counter, and return the address. The counter `name` is `specs_kept`, the specs in the table, or
-    `rows_filled`, the rows filled since the table was last empty.
+    `spec_row_count`, the rows filled since the table was last empty.
     """
     return f.define(POINTER, f"getelementptr i64, ptr @{name}, i64 0")
 
@@ -368,7 +365,7 @@ def _insert_spec(f: FunctionBuilder, position: Value, words: Sequence[Value], sp
 
     The table takes a reference of its own. The emitted function returns null or 0 if all rows are filled.
     """
-    row_count, spec_count = _get_counter_address(f, "rows_filled"), _get_counter_address(f, "specs_kept")
+    row_count, spec_count = _get_counter_address(f, "spec_row_count"), _get_counter_address(f, "spec_count")
     f.require(row_count.load(I64) < (1 << INDEX_BITS) - 1)
     number = row_count.load(I64) + 1
     row_count.store(number)
@@ -381,18 +378,18 @@ def _insert_spec(f: FunctionBuilder, position: Value, words: Sequence[Value], sp
 
 
 def _emit_new_spec(f: FunctionBuilder) -> None:
-    """Emit `new_spec(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read. The arguments are
+    """Emit `new_spec(dtype, ndim, dims)`: return a new spec, not in the table, with the slots that are always read. The arguments are
     those of `find_spec`.
 
     The function returns null for sizes, strides or element counts above `MAX_EXTENT`, and if memory runs out. `find_or_add_spec` calls the
     function.
     """
-    dtype, ndim, numbers = f.arguments
+    dtype, ndim, dims = f.arguments
     size, is_dense = f.local(I64, f.i64(1)), f.local(I64, f.i64(1))
 
     def axis(j: Value) -> None:
         k = ndim - 1 - j
-        n, stride = numbers.at(k, I64).load(I64), numbers.at(k + MAX_AXES, I64).load(I64)
+        n, stride = dims.at(k, I64).load(I64), dims.at(k + MAX_AXES, I64).load(I64)
         f.require(f.and_then(n <= MAX_EXTENT, lambda: f.and_then(stride <= MAX_EXTENT, lambda: stride >= -MAX_EXTENT)))
         count = size.load(I64)
         f.require(count <= MAX_EXTENT)
@@ -403,9 +400,9 @@ def _emit_new_spec(f: FunctionBuilder) -> None:
     f.require(size.load(I64) <= MAX_EXTENT)
     gapless = size.load(I64).equals(0) | is_dense.load(I64).equals(1)
     is_line = ndim.equals(1)
-    shape = f.require_new(f.call("box_integers", POINTER, [numbers, ndim]))
-    is_plain = f.and_then(is_line, lambda: numbers.at(MAX_AXES, I64).load(I64).equals(1))
-    box_strides = lambda: [f.call("box_integers", POINTER, [numbers.at(MAX_AXES, I64), ndim])]
+    shape = f.require_new(f.call("box_integers", POINTER, [dims, ndim]))
+    is_plain = f.and_then(is_line, lambda: dims.at(MAX_AXES, I64).load(I64).equals(1))
+    box_strides = lambda: [f.call("box_integers", POINTER, [dims.at(MAX_AXES, I64), ndim])]
     strides = f.require_new(f.choose(is_plain, lambda: [f.incref(f.load_object("(1,)"))], box_strides)[0])
     box_size = lambda: [f.call("PyLong_FromLongLong", POINTER, [size.load(I64)])]
     count = f.require_new(f.choose(is_line, lambda: [f.incref(f.tuple_item(shape, 0))], box_size)[0])
@@ -426,13 +423,13 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
     other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `MAX_EXTENT`.
     """
     dtype, shape, strides, spec = f.arguments
-    ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
+    ndim, dims = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
 
-    for items, target in ((shape, numbers), (strides, numbers.at(MAX_AXES, I64))):
+    for items, target in ((shape, dims), (strides, dims.at(MAX_AXES, I64))):
         unbox_tuple(f, items, ndim, target)
-    words = _get_key_words(dtype, ndim, numbers)
-    key = [_compute_start_position(f, words), dtype, ndim, numbers]
+    words = _get_key_words(dtype, ndim, dims)
+    key = [_compute_start_position(f, words), dtype, ndim, dims]
     f.return_if(f.is_object(spec, "None"), lambda: f.call("find_or_add_spec", POINTER, key))
     target = f.call("find_spec_position", I64, key)
     interned_spec = _load_indexed_spec(f, target)
@@ -454,7 +451,7 @@ def _emit_clear_specs(f: FunctionBuilder) -> None:
 
     Rows are filled from the start again, unless a finalizer inserted a spec meanwhile.
     """
-    row_count, spec_count = _get_counter_address(f, "rows_filled"), _get_counter_address(f, "specs_kept")
+    row_count, spec_count = _get_counter_address(f, "spec_row_count"), _get_counter_address(f, "spec_count")
 
     def clear_position(k: Value) -> None:
         spec = _load_indexed_spec(f, k)
@@ -474,11 +471,11 @@ def _emit_clear_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_box_integers(f: FunctionBuilder) -> None:
-    """Emit `box_integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of the array at the address `numbers`,
+    """Emit `box_integers(words, count)`: return a new tuple of the first `count` 64-bit integers of the array at the address `words`,
     or null if memory runs out.
     """
-    numbers, count = f.arguments
-    integers = f.build_tuple(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
+    words, count = f.arguments
+    integers = f.build_tuple(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [words.at(k, I64).load(I64)]))
     f.emit_if(count > 0, lambda: f.untrack(integers))  # the collector would untrack this tuple, too: integers refer to no objects
     f.transfer_held(integers)
     f.emit_return(integers)

@@ -1,8 +1,5 @@
-"""Emitters for the tape: the tape node (`TapeNode`, the record for derivatives) of a new node, as in `autodiff/tape.py`, and replayed
-derivative steps, as in `autodiff/replay.py`. Emitters run in Python when the fast path is built. `emit_functions` calls each
-`_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this function. Further emitters add
-code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning null, false or 0; then the fallback
-in Python does the work.
+"""The tape: the tape node (`TapeNode`, the record for derivatives) of a new node, as in `autodiff/tape.py`, and replayed derivative steps,
+as in `autodiff/replay.py`.
 """
 
 from __future__ import annotations
@@ -17,13 +14,12 @@ MAX_SOURCES = 60  # sources of a node: one bit each in an `i64` mask
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to record tape nodes and replay derivative steps. `method_entries.emit_module` calls this at build
-    time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to record tape nodes and replay derivative steps.
 
     The functions emitted include `record_on_tape`, `replay_tape_step` and `replay_tape_steps`.
     """
     _emit_record_on_tape(FunctionBuilder(module, objects, "record_on_tape", [("node", POINTER), ("number", I64)], I1))
-    _emit_replay_tape_step(FunctionBuilder(module, objects, "replay_tape_step", [("step", POINTER), ("every", POINTER)]))
+    _emit_replay_tape_step(FunctionBuilder(module, objects, "replay_tape_step", [("step", POINTER), ("nodes", POINTER)]))
     _emit_replay_tape_steps(
         FunctionBuilder(module, objects, "replay_tape_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
@@ -34,10 +30,10 @@ def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
     Return the result, an `i1`. `tape_node` is the content of the slot `Node.tape_node`.
     """
     marked = f.or_else(f.is_object(tape_node, "TRACED"), lambda: f.is_object(tape_node, "CONSTANT"))
-    follows = lambda: f.and_then(
+    is_traced = lambda: f.and_then(
         f.is_instance(tape_node, "TapeNode"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.is_traced"), "True")
     )
-    return f.or_else(marked, follows)
+    return f.or_else(marked, is_traced)
 
 
 def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
@@ -49,7 +45,7 @@ def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> Non
 
     def record_in_python() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        f.require(f.is_object(f.call_python("follow", node), "True"))
+        f.require(f.is_object(f.call_python("attach_tape_node", node), "True"))
 
     f.emit_if(~f.call("record_on_tape", I1, [node, serial_number]), record_in_python)
 
@@ -94,7 +90,7 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
     f.release_held(source_mask)
     f.decline_if(f.is_null(needs))
     f.return_if(
-        f.is_object(needs, "NOTHING"),
+        f.is_object(needs, "NO_RESIDUALS"),
         lambda: _set_tape_node(f, node, f.select_value(is_traced(), f.load_object("TRACED"), f.load_object("None"))),
     )
     f.hold_borrowed(needs)
@@ -135,7 +131,7 @@ def load_tracking(f: FunctionBuilder) -> Value:
     null or 0 on an error.
     """
     mode_slot = f.local(POINTER, f.null())
-    f.require(f.call("PyContextVar_Get", I32, [f.load_object("tracking"), f.null(), mode_slot]).equals(0))
+    f.require(f.call("PyContextVar_Get", I32, [f.load_object("tape_mode"), f.null(), mode_slot]).equals(0))
     tape_mode = mode_slot.load(POINTER)
     f.decref(tape_mode)  # True, False and None are immortal
     return tape_mode
@@ -247,14 +243,14 @@ def _emit_replay_tape_step(f: FunctionBuilder) -> None:
     `replay_tape_steps` calls the function.
     """
     step, nodes = f.arguments
-    recipe, numbers, offsets = (f.tuple_item(step, k) for k in range(3))
+    recipe, source_numbers, offsets = (f.tuple_item(step, k) for k in range(3))
 
     def get_source(k: Value) -> Value:
-        node = f.list_item(nodes, f.unbox_integer(f.tuple_item(numbers, k)))
+        node = f.list_item(nodes, f.unbox_integer(f.tuple_item(source_numbers, k)))
         f.decline_if(f.is_null(node))
         return f.incref(node)
 
-    sources = f.build_tuple(f.load_word(numbers, SIZE_OFFSET), get_source)
+    sources = f.build_tuple(f.load_word(source_numbers, SIZE_OFFSET), get_source)
     f.transfer_held(sources)
     f.emit_return(
         f.call("new_pending_node", POINTER, [f.incref(recipe), sources, f.incref(offsets), f.constant(I1, False), f.constant(I1, True)])

@@ -1,8 +1,5 @@
-"""Emitters for derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive
-tape nodes. `autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python. Emitters run in Python when the fast path is
-built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the builder `f`; the docstring describes this
-function. Further emitters add code to the function in `f`; a `Value` stands for a result at run time. A function declines by returning
-null, false or 0; then the fallback in Python does the work.
+"""Derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive tape nodes.
+`autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python.
 
 Both are walks in the tables of `graph_walk.py`. So no Python code runs until their results are put together.
 """
@@ -29,21 +26,22 @@ NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment. `method_entries.emit_module` calls
-    this at build time. `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the
-    code.
+    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment.
 
     The functions emitted are `get_tape_node`, `collect_tape` and `build_segment_key`, and for Python `python_collect_tape` and
     `python_segment_key`, which return None for null.
     """
-    parameters = [("args", POINTER)]
-    _emit_get_tape_node(FunctionBuilder(module, objects, "get_tape_node", [("kept", POINTER)]))
-    _emit_collect_tape(FunctionBuilder(module, objects, "collect_tape", parameters))
-    _emit_build_segment_key(FunctionBuilder(module, objects, "build_segment_key", parameters))
-    for_python = [("self", POINTER), *parameters, ("count", I64)]
-    for name, function in (("python_collect_tape", "collect_tape"), ("python_segment_key", "build_segment_key")):
+    _emit_get_tape_node(FunctionBuilder(module, objects, "get_tape_node", [("residual", POINTER)]))
+    tape_parameters, key_parameters = ("roots", "first_serial"), ("segment", "depends", "requested", "nodes", "old_inputs")
+    _emit_collect_tape(FunctionBuilder(module, objects, "collect_tape", [(name, POINTER) for name in tape_parameters]))
+    _emit_build_segment_key(FunctionBuilder(module, objects, "build_segment_key", [(name, POINTER) for name in key_parameters]))
+    for_python = [("self", POINTER), ("args", POINTER), ("count", I64)]
+    for name, function, parameters in (
+        ("python_collect_tape", "collect_tape", tape_parameters),
+        ("python_segment_key", "build_segment_key", key_parameters),
+    ):
         f = FunctionBuilder(module, objects, name, for_python, is_exported=True)
-        f.return_or_none(f.call(function, POINTER, [f.arguments[1]]))
+        f.return_or_none(f.call(function, POINTER, [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(len(parameters))]))
 
 
 def _emit_get_tape_node(f: FunctionBuilder) -> None:
@@ -58,16 +56,15 @@ def _emit_get_tape_node(f: FunctionBuilder) -> None:
 
 
 def _emit_collect_tape(f: FunctionBuilder) -> None:
-    """Emit `collect_tape(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first_serial`
-    on.
+    """Emit `collect_tape(roots, first_serial)`: return the tape nodes that lead to the nodes in the list `roots`, in no order, with serial
+    numbers from `first_serial` on.
 
-    `args` is the address of two pointers: this list and the Python integer `first_serial`. Python calls the function as
-    `python_collect_tape`. The result is a new tuple of three items: the list of tape nodes; a dictionary from a tape node to its node, for
-    tape nodes that read the node's value; and a bool, whether the walk met older tape nodes. The function returns null, to leave the work
-    to Python, if a tape node was freed by an earlier backward pass, and for more than `MAX_WALKED_NODES` tape nodes.
+    `first_serial` is a Python integer. Python calls the function as `python_collect_tape`. The result is a new tuple of three items: the
+    list of tape nodes; a dictionary from a tape node to its node, for tape nodes that read the node's value; and a bool, whether the walk
+    met older tape nodes. The function returns null, to leave the work to Python, if a tape node was freed by an earlier backward pass, and
+    for more than `MAX_WALKED_NODES` tape nodes.
     """
-    (args,) = f.arguments
-    roots, first_serial = (args.at(k, POINTER).load(POINTER) for k in range(2))
+    roots, first_serial = f.arguments
     # before the walk, since an allocation can start a collection, which runs finalizers
     order = f.require_new(f.call("PyList_New", POINTER, [f.i64(0)]))
     nodes = f.require_new(f.call("PyDict_New", POINTER, []))
@@ -78,7 +75,7 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
         tape_node = f.call("get_tape_node", POINTER, [residual])
 
         def add_tape_node() -> None:
-            f.decline_if(f.is_object(f.get_slot(tape_node, "TapeNode.sources"), "GONE"))
+            f.decline_if(f.is_object(f.get_slot(tape_node, "TapeNode.sources"), "FREED_SOURCES"))
             mark_visited(f, tape_node, f.i64(0))
             f.append_to_list(order, tape_node)
             reads = f.and_then(f.is_instance(residual, "Node"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.reads_result"), "True"))
@@ -102,16 +99,15 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
 
 
 def _emit_build_segment_key(f: FunctionBuilder) -> None:
-    """Emit `build_segment_key(args)`: return a new tuple: the signature of a tape segment as bytes, a list of the new inputs of the
-    segment, and a list of the outer tape nodes.
+    """Emit `build_segment_key(segment, depends, requested, nodes, old_inputs)`: return a new tuple: the signature of a tape segment as
+    bytes, a list of the new inputs of the segment, and a list of the outer tape nodes.
 
-    Python calls the function as `python_segment_key`. `args` is the address of five pointers: the list of the segment; the set of the tape
-    nodes that matter for the derivative; the set of the tape nodes asked about; a dictionary from a tape node to the node with a value read
-    by the derivative; and the list of inputs so far. Outer tape nodes are outside of the segment, but read by it. The function returns null
-    if a tape node of the segment is traced, or if the segment is too large.
+    Python calls the function as `python_segment_key`. `segment` is the list of its tape nodes; `depends` the set of the tape nodes that
+    matter for the derivative; `requested` the set of the tape nodes asked about; `nodes` a dictionary from a tape node to the node with a
+    value read by the derivative; and `old_inputs` the list of inputs so far. Outer tape nodes are outside of the segment, but read by it.
+    The function returns null if a tape node of the segment is traced, or if the segment is too large.
     """
-    (args,) = f.arguments
-    segment, depends, requested, nodes, old_inputs = (args.at(k, POINTER).load(POINTER) for k in range(5))
+    segment, depends, requested, nodes, old_inputs = f.arguments
     new_inputs, outer = (f.require_new(f.call("PyList_New", POINTER, [f.i64(0)])) for _ in range(2))
     old_input_count = f.list_length(old_inputs)
     f.call("begin_walk", VOID, [f.i64(MAX_WALKED_NODES)])

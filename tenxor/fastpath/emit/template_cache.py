@@ -1,8 +1,5 @@
 """Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments. A spec is the interned
-shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs. Emitters
-run in Python when the fast path is built. `emit_functions` calls each `_emit_...(f)`, which writes one machine-code function with the
-builder `f`; the docstring describes this function. Further emitters add code to the function in `f`; a `Value` stands for a result at run
-time.
+shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs.
 
 The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
 two dictionaries for each spec would take more memory than everything else.
@@ -31,17 +28,16 @@ class CacheTable(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to look up and cache result templates. `method_entries.emit_module` calls this at build time.
-    `module` is the LLVM module of the fast path; `objects` is the table of Python objects and slot offsets for the code.
+    """Emit into `module` the functions to look up and cache result templates.
 
     The functions emitted include `find_cached`, `cache_template`, `write_inline_cache`, `get_table` and `is_same_key`.
     """
     _emit_get_table(FunctionBuilder(module, objects, "get_table", [("spec", POINTER), ("slot", I64)]))
-    module.define_global("counted", "internal global i64 0")
-    lookup_parameters = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("beside", POINTER)]
+    module.define_global("new_template_count", "internal global i64 0")
+    lookup_parameters = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("other_key", POINTER)]
     _emit_find_cached(FunctionBuilder(module, objects, "find_cached", lookup_parameters))
-    _emit_is_same_key(FunctionBuilder(module, objects, "is_same_key", [("key", POINTER), ("other", POINTER)], I1))
-    template_parameters = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "beside", "made")]]
+    _emit_is_same_key(FunctionBuilder(module, objects, "is_same_key", [("key", POINTER), ("other_key", POINTER)], I1))
+    template_parameters = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "other_key", "template")]]
     _emit_cache_template(FunctionBuilder(module, objects, "cache_template", template_parameters, I1))
     _emit_write_inline_cache(FunctionBuilder(module, objects, "write_inline_cache", [template_parameters[0], *template_parameters[2:]], I1))
 
@@ -148,11 +144,11 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
     error is set. Python code may run, which may clear all tables first. `instantiate_cached` and `cache_rows_template` call the function.
     """
     spec, slot, operation, other_key, template = f.arguments
-    count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
+    count = f.define(POINTER, "getelementptr i64, ptr @new_template_count, i64 0")
 
     def report_count() -> None:
         count.store(f.i64(0))
-        f.call_python("remembered")
+        f.call_python("count_new_templates")
 
     f.emit_if(count.load(I64) >= TEMPLATES_PER_REPORT, report_count)
     count.store(count.load(I64) + 1)
@@ -161,7 +157,7 @@ def _emit_cache_template(f: FunctionBuilder) -> None:
     is_near = f.and_then(may_be_near, lambda: f.call("write_inline_cache", I1, [spec, operation, other_key, template]))
     f.return_if(is_near, lambda: f.constant(I1, True))
     table = f.require_new(f.call("get_table", POINTER, [spec, slot]))
-    f.emit_if(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append_to_list(f.load_object("tables"), table))
+    f.emit_if(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append_to_list(f.load_object("used_tables"), table))
     known_entries = f.look_up(table, operation)
 
     def add_entries() -> list[Value]:
@@ -201,7 +197,7 @@ def _emit_write_inline_cache(f: FunctionBuilder) -> None:
     """
     spec, operation, other_key, template = f.arguments
     is_first = _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0])
-    f.emit_if(is_first, lambda: f.append_to_list(f.load_object("tables"), spec))
+    f.emit_if(is_first, lambda: f.append_to_list(f.load_object("used_tables"), spec))
     f.emit_if(f.is_instance(other_key, "tuple"), lambda: f.untrack(other_key))
     for slot, x in (("operation", operation), ("other_key", other_key)):
         f.decref(f.load_object("None"))
