@@ -84,7 +84,7 @@ class _ContractionEmitter:
         self.packed_steps = self.steps  # steps that are packed at a time
         if s.has_step_blocks:
             with em.in_scope(0):
-                self.packed_steps = em.size_parameter(s.step_block) * self.steps_per_outer
+                self.packed_steps = em.load_size_parameter(s.step_block) * self.steps_per_outer
         self.states, left, right, offsets = self.allocate_scratch()
         self.panel_states = self.states  # the states of the present panel of columns
         self.is_symmetric = symmetric_results.emit_sides_equal(em, s)
@@ -104,7 +104,7 @@ class _ContractionEmitter:
 
         For `outer` = 0 this is K, the number of steps of the whole sum; for 1 the number of steps at each index of the first summed axis.
         """
-        extents = [self.em.extent(axis) for axis in self.statement.summed_axes[outer:]]
+        extents = [self.em.load_extent(axis) for axis in self.statement.summed_axes[outer:]]
         with self.em.in_scope(0):
             return reduce(mul, extents) if extents else self.em.builder.constant(I64, 1)
 
@@ -121,7 +121,7 @@ class _ContractionEmitter:
                 I8, (em.target.blocks.block_rows[1] + self.tile_height) * self.tile_width * state_bytes, "states"
             )
             return [address] * 4
-        columns, line = em.size_parameter(s.right.block), em.target.caches.line_bytes
+        columns, line = em.load_size_parameter(s.right.block), em.target.caches.line_bytes
         address = em.scratch_address()
         with em.in_scope(0):
             columns = columns + self.tile_width
@@ -166,9 +166,9 @@ class _ContractionEmitter:
                 emit_block = self.emit_steps_first if s.has_step_blocks else self.emit_block
                 emit_block((top, bottom), (first, last))
 
-            self.emit_blocks(s.left.axis, *self.rows_to_compute(rows, last), em.size_parameter(s.left.block), emit_row_block)
+            self.emit_blocks(s.left.axis, *self.rows_to_compute(rows, last), em.load_size_parameter(s.left.block), emit_row_block)
 
-        self.emit_blocks(s.right.axis, *columns, em.size_parameter(s.right.block), emit_column_block)
+        self.emit_blocks(s.right.axis, *columns, em.load_size_parameter(s.right.block), emit_column_block)
 
     def emit_blocks(self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]) -> None:
         """Emit a loop from `begin` to `end` over blocks of `step` indices of the axis number `axis`; the last block may have fewer.
@@ -250,7 +250,7 @@ class _ContractionEmitter:
 
             self.emit_unless_stopped(pack_and_emit)
 
-        self.emit_blocks(outer, zero, em.extent(outer), em.size_parameter(s.step_block), emit_stretch)
+        self.emit_blocks(outer, zero, em.load_extent(outer), em.load_size_parameter(s.step_block), emit_stretch)
         if not self.has_short_epilogue:
             over_panels(lambda left, right: self.emit_epilogue(self.rows_to_compute(rows, right), (left, right)))
         if self.is_symmetric is not None:
@@ -258,7 +258,7 @@ class _ContractionEmitter:
 
     def padded_rows(self) -> Value:
         """Emit the number of rows with room in memory: the rows of a block plus the rows of a tile."""
-        return self.em.size_parameter(self.statement.left.block) + self.tile_height
+        return self.em.load_size_parameter(self.statement.left.block) + self.tile_height
 
     def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
         """Emit and return the begin and the end of the rows to compute for a panel of columns that ends before column `right`.

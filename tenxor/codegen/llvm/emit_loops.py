@@ -132,7 +132,7 @@ def _polls_stop_flag(em: Emitter, s: For) -> bool:
 
     A sequential loop may be a single long iteration of a parallel loop. `Kernel.is_interruptible` has the conditions.
     """
-    return em.listens and not em.kernel.axes[s.axis].parallel
+    return em.polls_stop_flag and not em.kernel.axes[s.axis].parallel
 
 
 def _is_masked(em: Emitter, s: For) -> bool:

@@ -103,7 +103,7 @@ class Panels:
 
     def pointer_to_panels(self, value_number: int) -> Value:
         """Emit the pointer to the first packed panel of the value with number `value_number`."""
-        padded = self.em.size_parameter(self.side.block) + self.panel_size
+        padded = self.em.load_size_parameter(self.side.block) + self.panel_size
         return self.memory.at(
             padded * (self.panel_steps + self.em.target.loops.register_transpose_side) * self.count_bytes_before(value_number), I8
         )
@@ -148,7 +148,7 @@ class Panels:
 
         def emit_nested(axes: Sequence[int], number: Value | None) -> None:
             axis, *inner = axes
-            start, end = self.packed_range if number is None and self.packed_range is not None else (zero, em.extent(axis))
+            start, end = self.packed_range if number is None and self.packed_range is not None else (zero, em.load_extent(axis))
             em.continue_innermost()
             base = zero - start if number is None else number * end
 
@@ -315,7 +315,7 @@ class Panels:
             def pack_square(k: Value, number: Value) -> Value:
                 if em.lanes is not None and em.lanes.is_masked:
                     alone = self.packed_range if len(self.summed_axes) == 1 else None
-                    mask_idle_lanes(em, k, em.extent(self.summed_axes[-1]) if alone is None else alone[1])
+                    mask_idle_lanes(em, k, em.load_extent(self.summed_axes[-1]) if alone is None else alone[1])
                 vectors = [to_memory(dtype, self.value_at_row(e, row)) for row in rows]
                 em.continue_innermost()
                 to = number * self.panel_size + offset
