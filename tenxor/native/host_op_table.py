@@ -112,9 +112,9 @@ def _sort(x: Array, *, kind: Any) -> None:
     x.sort(axis=-1, kind=kind)
 
 
-def _partition(x: Array, *, places: list[int]) -> None:
-    """Partition the rows of `x` in place, so that the elements at the positions `places` are those of the sorted row."""
-    x.partition(places, axis=-1)
+def _partition(x: Array, *, positions: list[int]) -> None:
+    """Partition the rows of `x` in place, so that the elements at the given `positions` are those of the sorted row."""
+    x.partition(positions, axis=-1)
 
 
 def find_unique(x: Array) -> Array:

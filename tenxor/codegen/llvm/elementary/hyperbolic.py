@@ -80,7 +80,7 @@ def tanh_from_table(magnitude: Value) -> Value:
 
 
 def tanh_in_two_parts(magnitude: Value) -> Value:
-    """Emit the tanh of `magnitude`, a float64 from 0 to `TANH_IS_ONE`: a polynomial near 0, and 1 - 2 / (e**(2 magnitude) + 1) elsewhere."""
+    """Emit the tanh of `magnitude`, a float64 from 0 to `TANH_IS_ONE`: a polynomial near 0, else 1 - 2 / (e**(2 magnitude) + 1)."""
     z = magnitude * magnitude
     near_zero = fma(polynomial(z, TANH_TAIL[64]) * z, magnitude, magnitude)
     # 2 magnitude / ln 2 = n + f. In the rest, the error of the factor counts little.
