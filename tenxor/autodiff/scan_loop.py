@@ -176,8 +176,8 @@ class RecordedLoop:
         results: list[tuple[int, Cotangent]] = []
         for k, (ring_buffer, memory, number) in enumerate(zip(loop.rings, ring_memories, back.carry_cotangents, strict=True)):
             if number is not None:
-                last = make_data_node(ring_buffer.copy_last(memory, iteration_count), *result_types[k])
-                results.append((k, self._source_cotangent(sources, k, NodeView(last))))
+                last_node = make_data_node(ring_buffer.copy_last(memory, iteration_count), *result_types[k])
+                results.append((k, self._source_cotangent(sources, k, NodeView(last_node))))
         for k, number in enumerate(back.x_cotangents, iteration.carry_count):
             if number is not None:
                 results.append((k, self._source_cotangent(sources, k, NodeView(stacks[number]))))

@@ -196,13 +196,13 @@ def _add_constant(terms: Terms, n: int) -> Terms:
     return (((), constant + n), *terms[1:]) if constant + n else terms[1:]
 
 
-def _add_terms(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomial, int]]) -> Terms:
-    """Return the terms of the sum of `first` and `second`, sorted and without products of factor 0.
+def _add_terms(left: Iterable[tuple[Monomial, int]], right: Iterable[tuple[Monomial, int]]) -> Terms:
+    """Return the terms of the sum of `left` and `right`, sorted and without products of factor 0.
 
-    Both are pairs of a product and its factor. The products of `first` must be distinct.
+    Both are pairs of a product and its factor. The products of `left` must be distinct.
     """
-    factor_of: dict[Monomial, int] = dict(first)
-    for monomial, factor in second:
+    factor_of: dict[Monomial, int] = dict(left)
+    for monomial, factor in right:
         factor_of[monomial] = factor_of.get(monomial, 0) + factor
     return tuple(sorted([term for term in factor_of.items() if term[1]]))
 
@@ -387,8 +387,8 @@ class SizeTrace:
         if isinstance(line, Bounds):
             name, lower, upper = self.atom_names[line.atom], line.lower, line.upper
             return " <= ".join([*[str(lower)] * (lower > MIN_INT64), name, *[str(upper)] * (upper < MAX_INT64)])
-        first, constant = line.terms[0]
-        terms, constant = (line.terms, 0) if first else (line.terms[1:], constant)
+        first_monomial, constant = line.terms[0]
+        terms, constant = (line.terms, 0) if first_monomial else (line.terms[1:], constant)
         return f"{self._format_sum(terms)} {line.comparison} {-constant}"
 
     def format_function(self, results: tuple[object, ...]) -> str:

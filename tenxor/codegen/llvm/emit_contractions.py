@@ -148,40 +148,40 @@ class _ContractionEmitter:
             self.emit_unless_stopped(partial(self.emit_block, rows, columns))
             return
 
-        def emit_column_block(first: Value, last: Value) -> None:
-            self.emit_unless_stopped(partial(emit_columns, first, last))
+        def emit_column_block(column_begin: Value, column_end: Value) -> None:
+            self.emit_unless_stopped(partial(emit_columns, column_begin, column_end))
 
-        def emit_columns(first: Value, last: Value) -> None:
+        def emit_columns(column_begin: Value, column_end: Value) -> None:
             if not (s.right.is_packed_once or s.has_step_blocks):
-                self.right.pack(first, last)
+                self.right.pack(column_begin, column_end)
 
-            def emit_row_block(top: Value, bottom: Value) -> None:
+            def emit_row_block(row_begin: Value, row_end: Value) -> None:
                 if s.left.is_packed and not (s.left.is_packed_once or s.has_step_blocks):
                     # A single block of rows is still packed for the next columns, unless these need more of its rows.
                     em.continue_innermost()
-                    missing = first.equals(columns[0]) | (bottom - top < rows[1] - rows[0])
+                    missing = column_begin.equals(columns[0]) | (row_end - row_begin < rows[1] - rows[0])
                     if self.is_symmetric is not None:
                         missing |= self.is_symmetric
-                    em.only_if(missing, lambda: self.left.pack(top, bottom))
+                    em.only_if(missing, lambda: self.left.pack(row_begin, row_end))
                 emit_block = self.emit_steps_first if s.has_step_blocks else self.emit_block
-                emit_block((top, bottom), (first, last))
+                emit_block((row_begin, row_end), (column_begin, column_end))
 
-            self.emit_blocks(s.left.axis, *self.rows_to_compute(rows, last), em.load_size_parameter(s.left.block), emit_row_block)
+            self.emit_blocks(s.left.axis, *self.rows_to_compute(rows, column_end), em.load_size_parameter(s.left.block), emit_row_block)
 
         self.emit_blocks(s.right.axis, *columns, em.load_size_parameter(s.right.block), emit_column_block)
 
     def emit_blocks(self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]) -> None:
         """Emit a loop from `begin` to `end` over blocks of `step` indices of the axis number `axis`; the last block may have fewer.
 
-        `body(first, end)` emits the code for a block, given the first index of the block and the index behind the last.
+        `body(block_begin, block_end)` emits the code for a block, given the first index of the block and the index behind the last.
         """
         em = self.em
 
-        def emit_block(first: Value) -> Value:
+        def emit_block(block_begin: Value) -> Value:
             em.continue_innermost()
-            body(first, select_smaller(end, first + step))
+            body(block_begin, select_smaller(end, block_begin + step))
             em.continue_innermost()
-            return first + step
+            return block_begin + step
 
         em.emit_loop(axis, begin, end, emit_block, binds_axis=False)
 

@@ -206,23 +206,23 @@ class _PackedArguments:
     """
 
     def __init__(self, loop: _LaunchLoop, begin: int, count: int, buffer_count: int) -> None:
-        parts: list[Array] = []
+        words_of_kernels: list[Array] = []
         buffer_indices: list[int] = []  # of each word that is an address; -1 for another word
         self._kernels, self._word_starts = loop.kernels, list[int]()  # the first word of each kernel
         for kernel, (_, output_number) in zip(loop.kernels, loop.launches, strict=True):
             self._word_starts.append(len(buffer_indices))
             block, memory_windows = kernel.pack_without_addresses(output_number, loop)
-            part = np.empty((count, len(block)), np.int64)
-            part[:] = block
+            kernel_words = np.empty((count, len(block)), np.int64)
+            kernel_words[:] = block
             kernel_indices = [-1] * len(block)
             for column, window in enumerate(memory_windows):
-                part[:, column] += window.starts if len(window.starts) == 1 else window.starts[begin : begin + count]
+                kernel_words[:, column] += window.starts if len(window.starts) == 1 else window.starts[begin : begin + count]
                 kernel_indices[column] = window.buffer_index
             if kernel.scratch_bytes:
                 kernel_indices[-2] = buffer_count
-            parts.append(part)
+            words_of_kernels.append(kernel_words)
             buffer_indices += kernel_indices
-        self._relative_words, self._buffer_indices = np.concatenate(parts, axis=1), np.array(buffer_indices)
+        self._relative_words, self._buffer_indices = np.concatenate(words_of_kernels, axis=1), np.array(buffer_indices)
         self._words, self.nbytes = np.empty_like(self._relative_words), self._relative_words.nbytes
         self.alone_records = self.pack_records([0] * len(loop.kernels))
 
