@@ -149,7 +149,8 @@ class ResumableLaunch(Protocol):
         """A C function without arguments, which the back end calls as soon as the kernel has run. Then `is_done` is true."""
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
-        """Register `finish_launch`, a function for the part of the launch not done yet. Return whether the caller must now call it.
+        """Register `finish_launch`, a function for the part of the launch not done yet. Return whether the caller must call this function
+        now.
 
         The back end calls this method before the first write to the result. The answer is False if a signal handler has done the launch
         already. If the call of `finish_launch` is interrupted, a later call of `finish_launch` continues, when the result is requested
