@@ -56,7 +56,7 @@ def ship(folder: Path, level: str | None) -> int:
     from tenxor.aot import build
 
     levels = [candidate for candidate in CPU_LEVELS if candidate.name == level]
-    for path, count in build.build_bundles(folder, levels=levels, report=partial(print, file=sys.stderr, flush=True)):
+    for path, count in build.build_level_files(folder, levels=levels, report=partial(print, file=sys.stderr, flush=True)):
         print(f"{path}: {count:,} objects, {size(path.stat().st_size)}, {time.process_time():.0f} s of CPU time", flush=True)
     return 0
 

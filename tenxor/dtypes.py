@@ -250,9 +250,9 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
     if a is b or a.kind == "bool":
         return b
     if b.kind == "complex":
-        part = _promote_pair(*sorted((a.part, b.part), key=lambda d: d.rank))
-        assert part is not None
-        return _COMPLEX_BY_PART[part]
+        component_dtype = _promote_pair(*sorted((a.part, b.part), key=lambda d: d.rank))
+        assert component_dtype is not None
+        return _COMPLEX_BY_PART[component_dtype]
     if a.kind == b.kind:
         return float32 if (a is float16 and b is bfloat16) else b
     if b.kind == "float":  # an integer with a float: NumPy's rule, a float that holds the integer's range well
@@ -333,9 +333,9 @@ def default_dtype_of(value: Number) -> DType:
     return DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_COMPLEX
 
 
-def complex_dtype_of(part: DType) -> DType:
-    """Return the complex dtype with real and imaginary parts of dtype `part`, which must be float32 or float64."""
-    return _COMPLEX_BY_PART[part]
+def complex_dtype_of(component_dtype: DType) -> DType:
+    """Return the complex dtype with real and imaginary parts of dtype `component_dtype`, which must be float32 or float64."""
+    return _COMPLEX_BY_PART[component_dtype]
 
 
 def check_real(op: str, source: DType, target: DType) -> None:

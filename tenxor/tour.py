@@ -135,8 +135,8 @@ def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
     print(f"\n{style_text(f'{number}. {chapter.title}', BOLD)}\n{style_text(chapter.about, DIM)}\n")
     for block in chapter.program.strip().split("\n\n"):
         for statement, code in split_statements(block):
-            first, *continuation = code.splitlines()
-            print(style_text("\n".join([f">>> {first}", *(f"... {line}" for line in continuation)]), CODE))
+            first_line, *continuation = code.splitlines()
+            print(style_text("\n".join([f">>> {first_line}", *(f"... {line}" for line in continuation)]), CODE))
             run(statement, names)
         print()
 

@@ -42,7 +42,7 @@ def make_kernel() -> tuple[Compiler, MachineCode]:
 
 def link_by_llvm() -> LinkedCode | None:
     current_compiler = compiler()
-    image = current_compiler._compile_object(current_compiler.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
+    image = current_compiler._compile_object(current_compiler.emit_llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
     return current_compiler._linker.link(image, (KERNEL_SYMBOL,))
 
 
@@ -96,7 +96,7 @@ def test_llvm_objects_are_deallocated_outside_the_main_thread(llvm_deallocations
     monkeypatch.setenv("TENXOR_CACHE_DIR", "")
     private_compiler, kernel = Compiler(), kernel_of(tx.full(7, 0.5).realize() * 2 + 1)
     private_compiler.get(kernel)
-    private_compiler.assembly(kernel)
+    private_compiler.compile_assembly(kernel)
     monkeypatch.setattr(elf_linker, "link_object", lambda image, symbols: None)
     private_compiler.kernels.drop_recent()
     private_compiler.get(kernel)
@@ -106,7 +106,7 @@ def test_llvm_objects_are_deallocated_outside_the_main_thread(llvm_deallocations
 def test_code_linked_by_llvm_outlives_its_linker_and_is_freed_at_the_next_link(llvm_deallocations: list[bool]) -> None:
     """Code that is no longer needed stays loaded until its linker links again."""
     current_compiler = compiler()
-    image = current_compiler._compile_object(current_compiler.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
+    image = current_compiler._compile_object(current_compiler.emit_llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
     gc.collect()
     llvm_deallocations.clear()
     linked = [LlvmLinker(current_compiler.target_machine).link(image, (KERNEL_SYMBOL,))]

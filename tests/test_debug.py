@@ -145,8 +145,8 @@ class TestExplain:
 def test_llvm_ir_and_assembly_of_a_kernel_are_available() -> None:
     _, kernel = preview_kernels([(tx.ones(5).realize() * 3).storage.node])[0]
     assert kernel is not None
-    assert "define void @" in compiler().llvm_ir(kernel)
-    assert "kernel:" in compiler().assembly(kernel)
+    assert "define void @" in compiler().emit_llvm_ir(kernel)
+    assert "kernel:" in compiler().compile_assembly(kernel)
 
 
 def test_compile_counts_starts_no_compiler() -> None:

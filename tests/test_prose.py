@@ -24,13 +24,13 @@ SLACK = 0.5  # per cent that a figure may lie below its ceiling
 
 # Folder -> stand-ins per 100 words of docstrings and comments; vague names per 100 bindings; docstrings with a bad opening.
 CEILINGS: dict[str, tuple[float, float, int]] = {
-    "tenxor": (4.1, 1.5, 0),
+    "tenxor": (4.1, 0.9, 0),
     "tenxor/_utils": (4.2, 0.0, 0),
     "tenxor/aot": (3.8, 0.0, 0),
     "tenxor/api": (3.5, 0.7, 0),
     "tenxor/autodiff": (2.7, 0.3, 0),
-    "tenxor/codegen": (3.9, 1.0, 0),
-    "tenxor/codegen/llvm": (3.2, 1.0, 0),
+    "tenxor/codegen": (3.9, 0.0, 0),
+    "tenxor/codegen/llvm": (3.2, 0.4, 0),
     "tenxor/codegen/llvm/elementary": (3.9, 0.0, 0),
     "tenxor/codegen/threads": (3.9, 0.5, 0),
     "tenxor/dask": (3.3, 0.5, 0),
@@ -39,31 +39,31 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/fastpath/emit": (2.8, 0.1, 0),
     "tenxor/fft": (2.2, 0.0, 0),
     "tenxor/files": (2.4, 0.0, 0),
-    "tenxor/graph": (3.2, 0.5, 0),
-    "tenxor/layout": (4.9, 0.8, 0),
+    "tenxor/graph": (3.2, 0.0, 0),
+    "tenxor/layout": (4.9, 0.5, 0),
     "tenxor/linalg": (2.5, 0.0, 0),
     "tenxor/lowering": (3.4, 0.0, 0),
     "tenxor/lowering/cpu": (2.9, 0.0, 0),
-    "tenxor/lowering/ir": (4.4, 0.6, 0),
+    "tenxor/lowering/ir": (4.4, 0.0, 0),
     "tenxor/memory": (2.8, 0.3, 0),
-    "tenxor/native": (2.2, 0.3, 0),
+    "tenxor/native": (2.2, 0.0, 0),
     "tenxor/nn": (2.3, 0.2, 0),
     "tenxor/ops": (5.6, 2.0, 0),
     "tenxor/ops/complex": (3.7, 0.0, 0),
     "tenxor/optim": (2.9, 1.6, 0),
-    "tenxor/random": (3.0, 2.7, 0),
+    "tenxor/random": (3.0, 0.0, 0),
     "tenxor/rewrite": (2.2, 0.0, 0),
-    "tenxor/runtime": (3.1, 0.2, 0),
+    "tenxor/runtime": (3.1, 0.1, 0),
     "tenxor/show": (2.3, 0.6, 0),
-    "tenxor/symbolic": (3.1, 4.9, 0),
-    "tenxor/target": (7.6, 3.1, 0),
+    "tenxor/symbolic": (3.1, 4.4, 0),
+    "tenxor/target": (7.6, 0.0, 0),
     "tenxor/tensor": (2.6, 2.2, 0),
     "tenxor/threadpool": (5.3, 0.0, 0),
 }
 MAX_WHATS = 0.1  # occurrences of "what" in 1,000 words of prose
 
 # Names that say nothing, and how often the package binds each at most.
-MAX_BINDINGS = {"found": 0, "given": 4, "place": 1, "other": 104, "own": 0, "made": 0, "its": 0, "kept": 0, "known": 0}
+MAX_BINDINGS = {"found": 0, "given": 0, "place": 1, "other": 104, "own": 0, "made": 0, "its": 0, "kept": 0, "known": 0}
 
 # Constants without a noun, which could stand for any quantity.
 VAGUE_CONSTANT = re.compile(

@@ -153,13 +153,13 @@ SHIP_PROGRAM = """
 import sys
 from pathlib import Path
 import tenxor as tx
-from tenxor.aot.build import build_bundles
+from tenxor.aot.build import build_level_files
 
 def wanted():
     m, n = tx.empty((45, 65)).realize(), tx.empty((65, 40)).realize()
     yield from (m.sum(axis=1), m - m.mean(axis=0), m @ n, tx.ones((30, 40)) * 2 + 1)
 
-list(build_bundles(Path(sys.argv[1]), wanted))
+list(build_level_files(Path(sys.argv[1]), wanted))
 """
 FIRST_PROGRAM = """
 import sys

@@ -62,7 +62,7 @@ REDUCTIONS = ("sum", "mean", "max", "min")
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
 
 
-def build_bundles(
+def build_level_files(
     folder: Path,
     make_tensors: Callable[[], Iterable[tx.Tensor]] | None = None,
     levels: Iterable[CpuLevel] = CPU_LEVELS,
@@ -78,9 +78,9 @@ def build_bundles(
     folder.mkdir(parents=True, exist_ok=True)
     objects = get_object_table()
     for level in levels:
-        maker, begin = LevelCompiler(level), time.monotonic()
+        level_compiler, begin = LevelCompiler(level), time.monotonic()
         evict_plans()  # plans and kernels of the machine before
-        with maker.use_for_process(), disabled():
+        with level_compiler.use_for_process(), disabled():
             plans, all_sections = _PlanCollection(), [("wanted", make_tensors)] if make_tensors else list_sections()
             for k, (title, tensors) in enumerate(all_sections, 1):
                 for tensor in tensors():
@@ -88,20 +88,21 @@ def build_bundles(
                     forget_pending_refs()  # else memory pressure would run kernels for another processor
                 if report:
                     seconds = time.monotonic() - begin
-                    report(f"{level.name}: {k} of {len(all_sections)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")
+                    count = f"{len(level_compiler.objects):,} kernels in all"
+                    report(f"{level.name}: {k} of {len(all_sections)}, {title}: {count}, {seconds:.0f} s")
             for entry in plans.iter_entries():
-                maker.add_plan(*entry)
-            maker.load_parallel_for()
+                level_compiler.add_plan(*entry)
+            level_compiler.load_parallel_for()
             for operands in range(1, MAX_ARITY + 1):
                 for numbers in range(operands + 1):
-                    maker.load_row_loop(1 + operands - numbers, numbers)
-            maker.load_row_loop(3, 0, has_scratch=True)  # products of stacks of matrices
-            maker.load_row_loop(5, 0)  # gathers and scatters along two axes
+                    level_compiler.load_row_loop(1 + operands - numbers, numbers)
+            level_compiler.load_row_loop(3, 0, has_scratch=True)  # products of stacks of matrices
+            level_compiler.load_row_loop(5, 0)  # gathers and scatters along two axes
             if objects is not None:
-                compile_code(objects, maker)
-        path = folder / maker.file_name
-        path.write_bytes(maker.build_content())
-        yield path, len(maker.objects)
+                compile_code(objects, level_compiler)
+        path = folder / level_compiler.file_name
+        path.write_bytes(level_compiler.build_content())
+        yield path, len(level_compiler.objects)
     name, content = describe_sources()
     folder.joinpath(name).write_text(content, encoding="utf-8")
     evict_plans()

@@ -346,7 +346,7 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
                 derivatives = [[d.conj() if t.dtype.is_complex else d for d in row] for t, row in zip(results, derivatives, strict=True)]
             else:
                 along = vmap(lambda *v: scope.forward_pass(results, v), in_axes=-1, out_axes=-1, randomness="same")
-                columns = [along(*_make_basis(leaves, k, last=True)) for k in range(len(leaves))]
+                columns = [along(*_make_basis(leaves, k, batch_last=True)) for k in range(len(leaves))]
                 derivatives = [[column[k] for column in columns] for k in range(len(results))]
             nested = [
                 scope.nest_like_arguments([_shape_derivative(t, x, d) for d, x in zip(row, leaves, strict=True)])
@@ -584,15 +584,15 @@ def _shape_derivative(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
     return d.astype(result_type(t.dtype, x.dtype), copy=False).reshape((*t.shape, *x.shape))
 
 
-def _make_basis(tensors: Sequence[Tensor], k: int, *, last: bool = False) -> list[Tensor]:
-    """Return a batch of tangents for each of `tensors`, along a new first axis, or a new last axis if `last`.
+def _make_basis(tensors: Sequence[Tensor], k: int, *, batch_last: bool = False) -> list[Tensor]:
+    """Return a batch of tangents for each of `tensors`, along a new first axis, or a new last axis if `batch_last`.
 
     Entry j of the batch is 1 at the flat index j of tensor `k`, and 0 elsewhere and in all other tensors.
     """
     count = tensors[k].size
     basis = []
     for j, t in enumerate(tensors):
-        shape = (t.size, count) if last else (count, t.size)
-        members = eye(count, dtype=t.dtype) if j == k else zeros(shape, dtype=t.dtype)
-        basis.append(members.reshape((*t.shape, count) if last else (count, *t.shape)))
+        shape = (t.size, count) if batch_last else (count, t.size)
+        tangents = eye(count, dtype=t.dtype) if j == k else zeros(shape, dtype=t.dtype)
+        basis.append(tangents.reshape((*t.shape, count) if batch_last else (count, *t.shape)))
     return basis

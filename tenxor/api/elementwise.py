@@ -23,15 +23,15 @@ def _apply(op: Op, *values: Any) -> Tensor:
 
     Numbers and arrays among them convert as the first tensor requires; without a tensor, the first value becomes one.
     """
-    first, *other_operands = map(Tensor._from_array_or_same, values)
-    if type(first) is Tensor and all([type(value) in _UNCONVERTED_TYPES for value in other_operands]):
-        return Tensor._apply(first, op, *other_operands)
-    for value in (first, *other_operands):
+    first_operand, *other_operands = map(Tensor._from_array_or_same, values)
+    if type(first_operand) is Tensor and all([type(value) in _UNCONVERTED_TYPES for value in other_operands]):
+        return Tensor._apply(first_operand, op, *other_operands)
+    for value in (first_operand, *other_operands):
         if isinstance(value, Tensor):
-            return Tensor._compute(op, *(value._to_operand(v, op.name) for v in (first, *other_operands)))
-    is_number = type(first) in NUMBER_TYPES and (type(first) is not int or -MAX_INT64 <= first <= MAX_INT64)
-    first = Tensor._from_number(first, default_dtype_of(first)) if is_number else asarray(first)
-    return Tensor._compute(op, first, *(first._to_operand(v, op.name) for v in other_operands))
+            return Tensor._compute(op, *(value._to_operand(v, op.name) for v in (first_operand, *other_operands)))
+    is_number = type(first_operand) in NUMBER_TYPES and (type(first_operand) is not int or -MAX_INT64 <= first_operand <= MAX_INT64)
+    first_operand = Tensor._from_number(first_operand, default_dtype_of(first_operand)) if is_number else asarray(first_operand)
+    return Tensor._compute(op, first_operand, *(first_operand._to_operand(v, op.name) for v in other_operands))
 
 
 _UNCONVERTED_TYPES = frozenset((Tensor, int, float))  # types that need no conversion beside a tensor

@@ -521,7 +521,7 @@ def _interpolate_rows(rows: Tensor, below: Array, fraction: Array) -> Tensor:
     above = np.minimum(below + (fraction > 0), last_index)
     positions = sorted({*below.tolist(), *above.tolist(), last_index})
     is_tracked = is_on_tape(rows)
-    in_order = sort(rows) if is_tracked else call_host_op("partition", rows, places=positions)[0]
+    in_order = sort(rows) if is_tracked else call_host_op("partition", rows, positions=positions)[0]
     if not rows.dtype.is_float:
         return in_order.take(below, -1)
     fraction = fraction.astype(rows.dtype.numpy)

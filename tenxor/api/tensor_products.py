@@ -168,20 +168,20 @@ def _parse_axes_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...
     or is named twice.
     """
     try:
-        first, second = axes
+        left_axes, right_axes = axes
     except (TypeError, ValueError):
         raise ArgumentError(
             f"tensordot: axes must be a number, or a pair of sequences like ((1, 2), (1, 0)), not {describe_value(axes)}"
         ) from None
     axis_tuples = []
-    for operand_axes, ordinal, shape in zip((first, second), ("first", "second"), shapes, strict=True):
+    for operand_axes, ordinal, shape in zip((left_axes, right_axes), ("first", "second"), shapes, strict=True):
         axis_numbers = normalize_operand_axes("tensordot", ordinal, shape, parse_ints("tensordot: axes", (operand_axes,)))
         if len(set(axis_numbers)) < len(axis_numbers):
             raise AxisError(f"tensordot: axes {describe_value(operand_axes)} name one axis twice; name each axis once")
         axis_tuples.append(axis_numbers)
     if len(axis_tuples[0]) != len(axis_tuples[1]):
         raise ArgumentError(
-            f"tensordot: axes {describe_value(first)} and {describe_value(second)} are {len(axis_tuples[0])} of the first tensor"
+            f"tensordot: axes {describe_value(left_axes)} and {describe_value(right_axes)} are {len(axis_tuples[0])} of the first tensor"
             f" and {len(axis_tuples[1])} of the second;"
             " both must name equally many"
         )

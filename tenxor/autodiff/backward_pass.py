@@ -156,14 +156,14 @@ def _visit_segment(
     ]
     if not arrived:
         return
-    outline = SegmentSignature("back", segment, arrived, graph, wanted)
+    signature = SegmentSignature("back", segment, arrived, graph, wanted)
 
     def compute(placeholders: Sequence[SegmentInput], numbers: SymbolicSizes | None = None) -> list[tuple[int, Cotangent]]:
         """Return (k, cotangent of tape node k of the segment) for tape nodes in `wanted`, and (~k, partial cotangent of outer tape node k).
 
         `placeholders` replace the inputs of the segment. `numbers` maps numbers to symbolic sizes, if given.
         """
-        clones = outline.clone_segment(placeholders, numbers)
+        clones = signature.clone_segment(placeholders, numbers)
         clone_cotangents: CotangentLists = {}
         for tape_node, cotangent in clones.cotangents:
             clone_cotangents.setdefault(tape_node, []).append(cotangent)
@@ -185,12 +185,12 @@ def _visit_segment(
                 )
         return results + [
             (~k, cotangent)
-            for k, tape_node in enumerate(outline.outer_nodes)
+            for k, tape_node in enumerate(signature.outer_nodes)
             for cotangent in clone_cotangents.get(clones.clone_of[tape_node], ())
         ]
 
-    for index, cotangent in outline.replay_or_record(compute):
+    for index, cotangent in signature.replay_or_record(compute):
         if index < 0:
-            cotangent_lists.setdefault(outline.outer_nodes[~index], []).append(cotangent)
+            cotangent_lists.setdefault(signature.outer_nodes[~index], []).append(cotangent)
         else:
             on_cotangent(segment[index], cotangent)  # type: ignore[arg-type]

@@ -56,12 +56,14 @@ def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: i
                 placeholders
             )
             return _replay_batch((size, batch_last, words), [*batches.values(), *extra_inputs], make, len(roots))
-    order, follows = _order_nodes(roots, batches)
-    if not follows or upcalls.node_observer:
-        batches_first = {member: _move_batch_first(member, batch, size) for member, batch in batches.items()} if batch_last else batches
+    order, follows_from_recipes = _order_nodes(roots, batches)
+    if not follows_from_recipes or upcalls.node_observer:
+        batches_first = (
+            {placeholder: _move_batch_first(placeholder, batch, size) for placeholder, batch in batches.items()} if batch_last else batches
+        )
         return _batch_one_by_one(order, roots, batches_first, size)
-    outline = _BatchSignature(order, roots, batches, size, batch_last)
-    return _replay_batch(outline.key, outline.inputs, outline.compute, len(roots))
+    signature = _BatchSignature(order, roots, batches, size, batch_last)
+    return _replay_batch(signature.key, signature.inputs, signature.compute, len(roots))
 
 
 def _replay_batch(key: Hashable, inputs: Sequence[Node | Scalar], make: BatchComputation, count: int) -> list[NodeView | None]:
@@ -133,12 +135,12 @@ class _BatchSignature:
         first.
         """
         batch_of: dict[Node, Node] = dict(zip(self.batches, placeholders, strict=False))  # type: ignore[arg-type]
-        instead = {x: placeholders[~number] for x, number in self._number_of.items() if number < 0}
+        replacements = {x: placeholders[~number] for x, number in self._number_of.items() if number < 0}
         batch_last = self.batch_last and _can_batch_last(self.order, batch_of)
         if self.batch_last and not batch_last:
-            batch_of = {member: _move_batch_first(member, batch, self.size) for member, batch in batch_of.items()}
+            batch_of = {placeholder: _move_batch_first(placeholder, batch, self.size) for placeholder, batch in batch_of.items()}
         for node in self.order:
-            batch_of[node] = _batch_node(node, batch_of, self.size, instead, batch_last)
+            batch_of[node] = _batch_node(node, batch_of, self.size, replacements, batch_last)
         results = []
         for k, root in self.roots:
             layout = Layout.contiguous(root.shape)
@@ -154,13 +156,13 @@ class _BatchSignature:
         return results  # type: ignore[return-value]
 
 
-def _can_batch_last(order: Sequence[Node], members: Collection[Node]) -> bool:
-    """Return whether the batch axis can be last for each node of `order`, nodes that depend on the placeholders `members`.
+def _can_batch_last(order: Sequence[Node], placeholders: Collection[Node]) -> bool:
+    """Return whether the batch axis can be last for each node of `order`, nodes that depend on `placeholders`.
 
     Every operation must be elementwise, a reduction or a store, without offset tables. A reduction of products must remain a matrix product
     that kernels recognize.
     """
-    depending = set(members)
+    depending = set(placeholders)
     for node in order:
         is_supported = type(node.op) is Op or type(node.op) is Reduction or is_store(node.op)
         has_tables = any([layout is not None and _has_tables(layout) for layout in (*node.layouts, node.target)])
@@ -194,9 +196,9 @@ def _has_tables(layout: Layout) -> bool:
     return layout.tables is not None or (layout.base is not None and _has_tables(layout.base))
 
 
-def _move_batch_first(member: Node, batch: Node, size: int) -> Node:
-    """Return a pending copy of `batch` with the batch axis first. `batch` has the axis last, and holds `size` elements like `member`."""
-    layout = insert_batch_axis(Layout.contiguous(member.shape), size, True, 0)
+def _move_batch_first(placeholder: Node, batch: Node, size: int) -> Node:
+    """Return a pending copy of `batch`, `size` elements like `placeholder`, with the batch axis moved from the end to the front."""
+    layout = insert_batch_axis(Layout.contiguous(placeholder.shape), size, True, 0)
     return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
 
 
@@ -208,7 +210,7 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
     operands first. `batches` maps the placeholders to their batches, with the batch axis first, and `size` is the number of batch elements.
     """
     copies = _copy_shared([*batches.values(), *[source for node in order for source in node.sources]])
-    batch_of: dict[Node, Node] = {member: copies.get(id(batch), batch) for member, batch in batches.items()}
+    batch_of: dict[Node, Node] = {placeholder: copies.get(id(batch), batch) for placeholder, batch in batches.items()}
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # results of operations outside kernels
     steps: dict[TapeNode, TapeNode] = {}  # maps the tape node of a function with a rule of its own to the tape node of the batch
     for node in order:
@@ -221,7 +223,7 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
         with disable_tape() if constant else use_tape_mode() if tape_mode.get() is False else nullcontext():
             op = node.op
             batch = batch_of[node] = (
-                _batch_hosted(node, op, batch_of, size, computed)
+                _batch_external(node, op, batch_of, size, computed)
                 if isinstance(op, ExternalOp)
                 else _batch_node(node, batch_of, size, copies)
             )
@@ -244,7 +246,7 @@ def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list
     The second result is False if a node is a traced constant, is computed outside kernels, or results from a function with its own rule.
     """
     order: dict[Node, None] = {}
-    follows = True
+    follows_from_recipes = True
 
     def is_new(x: object) -> bool:
         return (
@@ -263,25 +265,27 @@ def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list
         stack.pop()
         if node not in order:
             order[node] = None
-            follows = follows and node.tape_node is not TRACED_CONSTANT and step is None and not isinstance(node.op, ExternalOp)
-    return list(order), follows
+            follows_from_recipes = (
+                follows_from_recipes and node.tape_node is not TRACED_CONSTANT and step is None and not isinstance(node.op, ExternalOp)
+            )
+    return list(order), follows_from_recipes
 
 
 def _batch_node(
-    node: Node, batch_of: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], batch_last: bool = False
+    node: Node, batch_of: Mapping[Node, Node], size: int, replacements: Mapping[int, Node | Scalar], batch_last: bool = False
 ) -> Node:
     """Return the batch of `node`, a node traced for a single batch element: a node of the same operation on `size` elements.
 
-    `batch_of` maps sources to their batches. A source without a batch is common to the batch elements; `instead` may map the `id` of such a
-    source to a replacement. With `batch_last`, the batch axis is last in memory, else first. The batch of a write or a reinterpretation is
-    1-d.
+    `batch_of` maps sources to their batches. A source without a batch is common to the batch elements; `replacements` may map the `id` of
+    such a source to a replacement. With `batch_last`, the batch axis is last in memory, else first. The batch of a write or a
+    reinterpretation is 1-d.
     """
     flat = is_write(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
     layouts: list[Layout | None] = []
     for k, (source, layout) in enumerate(zip(node.sources, node.layouts, strict=True)):
         batch = batch_of.get(source) if type(source) is Node else None
-        source = instead.get(id(source), source)
+        source = replacements.get(id(source), source)
         if type(source) is Node and batch is None and flat and k == 0:  # each batch element writes to a copy of its own
             repeated = Layout((source.size, size), (1, 0)) if batch_last else Layout((size, source.size), (0, 1))
             batch = Node.of(_POSITIVE, (repeated.size,), source.dtype, (source,), (repeated.reshape((repeated.size,)),))
@@ -301,7 +305,7 @@ def _batch_node(
     return Node.of(node.op, shape, node.dtype, tuple(sources), tuple(layouts), target)
 
 
-def _batch_hosted(
+def _batch_external(
     node: Node, op: ExternalOp, batch_of: Mapping[Node, Node], size: int, computed: dict[tuple[object, ...], Sequence[Node]]
 ) -> Node:
     """Return the batch of `node`, a result of the operation `op` outside kernels, which computes several results at once.

@@ -164,7 +164,7 @@ def _split_blocks(recipe: Recipe) -> tuple[AttentionBlock, ...]:
             batch_shape, length, steps, recipe.dtype.itemsize, 0 if op.is_causal else None, TARGET_BLOCK_BYTES, MIN_BLOCK_QUERIES
         )
     )
-    return tuple(sorted(blocks, key=lambda cut: -cut.seen_step_count))
+    return tuple(sorted(blocks, key=lambda block: -block.seen_step_count))
 
 
 def _operand_shapes(recipe: Recipe) -> list[Shape]:
@@ -195,32 +195,32 @@ def _attention_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], 
     pairs, and nothing is computed yet. With many, each block is computed immediately, and each source gets a single pair.
     """
     if not _has_many_blocks(tape_node.recipe) or g.node.is_traced:
-        for cut in _split_blocks(tape_node.recipe):
-            yield from _block_vjp(tape_node, g, wanted, cut)
+        for block in _split_blocks(tape_node.recipe):
+            yield from _block_vjp(tape_node, g, wanted, block)
         return
-    so_far: dict[int, list[Cotangent]] = {k: [] for k in wanted}
-    for cut in _split_blocks(tape_node.recipe):
-        for k, cotangent in _block_vjp(tape_node, g, wanted, cut):
-            so_far[k].append(cotangent)
-        for k, cotangents in so_far.items():
+    running_sums: dict[int, list[Cotangent]] = {k: [] for k in wanted}
+    for block in _split_blocks(tape_node.recipe):
+        for k, cotangent in _block_vjp(tape_node, g, wanted, block):
+            running_sums[k].append(cotangent)
+        for k, cotangents in running_sums.items():
             cotangents[:] = [sum_cotangents(cotangents, (get_source_size(tape_node, k),), tape_node.recipe.dtypes[k])]
-        realize(*[cotangents[0].node for cotangents in so_far.values()])  # type: ignore[union-attr]
-    for k, (cotangent,) in so_far.items():
+        realize(*[cotangents[0].node for cotangents in running_sums.values()])  # type: ignore[union-attr]
+    for k, (cotangent,) in running_sums.items():
         yield k, cotangent
 
 
-def _block_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], cut: AttentionBlock) -> CotangentIterator:
-    """Yield (k, contribution to the cotangent of source k) from the block of queries `cut`, for the sources `wanted` of attention.
+def _block_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], block: AttentionBlock) -> CotangentIterator:
+    """Yield (k, contribution to the cotangent of source k) from the block of queries `block`, for the sources `wanted` of attention.
 
     Source 0 has the queries, 1 the keys, 2 the values. A contribution is a `PartialCotangent` where the block reads only a part of the
     source. `tape_node` is the tape node, and `g` the cotangent of the whole result. The weights of the block are computed again.
     """
     op: Attention = tape_node.recipe.op  # type: ignore[assignment]
-    rows, steps = (*cut.outer_slices, cut.row_slice), (*cut.outer_slices, slice(0, cut.seen_step_count))
+    rows, steps = (*block.outer_slices, block.row_slice), (*block.outer_slices, slice(0, block.seen_step_count))
     q, g = _index_view(view_source(tape_node, 0), rows), _index_view(g, rows)
     k, v = _index_view(view_source(tape_node, 1), steps), _index_view(view_source(tape_node, 2), steps)
-    mask = [_index_view(view_source(tape_node, n), (*rows, slice(0, cut.seen_step_count))) for n in range(3, len(tape_node.sources))]
-    weights = _compute_weights(op, q, k, mask, cut.row_slice.start)
+    mask = [_index_view(view_source(tape_node, n), (*rows, slice(0, block.seen_step_count))) for n in range(3, len(tape_node.sources))]
+    weights = _compute_weights(op, q, k, mask, block.row_slice.start)
 
     def cotangent_of(source: int, x: NodeView, term: DeferredTerm, axis: int) -> tuple[int, Cotangent]:
         return source, apply_adjoint(x.broadcast_along((axis,), (term.shape[axis],)).layout, term, get_source_size(tape_node, source))

@@ -207,9 +207,9 @@ def _gather_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
     return Residuals((False, *[True] * (len(tracked) - 1)), False)
 
 
-def _index_views(tape_node: TapeNodeLike, first: int) -> list[NodeView]:
-    """Return views of the indices of the gather or scatter with tape node `tape_node`: its sources from number `first` on."""
-    return [view_source(tape_node, k) for k in range(first, len(tape_node.sources))]
+def _index_views(tape_node: TapeNodeLike, first_source: int) -> list[NodeView]:
+    """Return views of the indices of the gather or scatter with tape node `tape_node`: its sources from number `first_source` on."""
+    return [view_source(tape_node, k) for k in range(first_source, len(tape_node.sources))]
 
 
 def _gather_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:

@@ -62,12 +62,12 @@ def _push_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[Ta
     replayed; otherwise, the computation is recorded.
     """
     order = graph.order
-    outline = SegmentSignature(
+    signature = SegmentSignature(
         "forward", order, [(tape_node, tangent_of[tape_node]) for tape_node in order if tape_node in tangent_of], graph, wanted
     )
 
     def compute(placeholders: Sequence[SegmentInput], numbers: SymbolicSizes | None = None) -> list[tuple[int, Cotangent]]:
-        clones = outline.clone_segment(placeholders, numbers)
+        clones = signature.clone_segment(placeholders, numbers)
         clone_tangents: TangentMap = dict(clones.cotangents)  # type: ignore[arg-type]
         _push_in_order(clone_tangents, [clones.clone_of[tape_node] for tape_node in order], clones.result_nodes)
         return [
@@ -76,5 +76,5 @@ def _push_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[Ta
             if tape_node in wanted and clones.clone_of[tape_node] in clone_tangents
         ]
 
-    for index, tangent in outline.replay_or_record(compute):
+    for index, tangent in signature.replay_or_record(compute):
         tangent_of[order[index]] = tangent  # type: ignore[assignment]

@@ -70,9 +70,9 @@ def apply_adjoint(layout: Layout, term: DeferredTerm, size: int) -> Cotangent:
     order = (*kept_axes, *broadcast_axes)
     back = layout.arranged(order, tuple([layout.shape[k] for k in order])).adjoint(size)
     values = term.select_axes(order).sum_trailing(len(kept_axes))
-    if back.how == "view":
+    if back.kind == "view":
         return values.view_through(back.layout)
-    return PartialCotangent(values, back.layout, back.how == "store")
+    return PartialCotangent(values, back.layout, back.kind == "store")
 
 
 def _slide_windows(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int]) -> tuple[Layout, DeferredTerm] | None:

@@ -48,13 +48,13 @@ def apply_jvp(tape_node: TapeNode, tangents: Mapping[int, NodeView], result: Nod
 
 
 def _replay_rule(
-    way: str, tape_node: TapeNode, views: list[NodeView], indices: tuple[int, ...], result: Node | None, make: RuleCall
+    mode: str, tape_node: TapeNode, views: list[NodeView], indices: tuple[int, ...], result: Node | None, make: RuleCall
 ) -> Iterable[tuple[int, Cotangent]]:
     """Return the result of `make(tape_node, views, result)`, a call of a derivative rule, replayed from a recording where that is possible.
 
     The result is pairs: for "vjp" of a source's index and its cotangent, for "jvp" of 0 and the tangent of the result. `views` holds the
     cotangent of the result, or the tangents of the sources with the numbers `indices`, in this order. `result` is the graph node of
-    `tape_node`, or None if the rule does not read it. A replay creates the recorded nodes from new sources. The cache key has `way`,
+    `tape_node`, or None if the rule does not read it. A replay creates the recorded nodes from new sources. The cache key has `mode`,
     `indices`, the recipe, and the shapes and layouts of sources and views. A rule whose nodes do not follow from these is called directly
     (`is_replayable`).
     """
@@ -65,7 +65,7 @@ def _replay_rule(
     shapes = [
         source.shape if type(source) is Node else source.recipe.size if type(source) is TapeNode else None for source in tape_node.sources
     ]
-    key: list[Hashable] = [way, recipe, tape_node.offsets, indices, result is None, *shapes]
+    key: list[Hashable] = [mode, recipe, tape_node.offsets, indices, result is None, *shapes]
     for x in views:
         key += (x.node.recipe.shape, x.layout.layout_key, x.layout.offset)
 

@@ -235,15 +235,19 @@ def _running_states_vjp(reduction: Reduction, x: NodeView, states: NodeView, g: 
         return _pair_up(apply_op(_MULTIPLY, [after, _shift(states, 0.0)]), after)
     if dtype.is_complex and reduction in (get_running_reduction("prod", dtype), REDUCTIONS["prod"]):
         return apply_op(_MULTIPLY, [_accumulate_backward(_conjugate(x), g), _conjugate(_shift(states, 1.0))])
-    fold = _derive_step(reduction, x.dtype)
-    previous_states = _shift(states, fold.initial_state)
-    slopes = _apply_partial(fold.by_state, [previous_states, x], x.shape, dtype)  # derivative of each state by the state before
+    step_derivatives = _derive_step(reduction, x.dtype)
+    previous_states = _shift(states, step_derivatives.initial_state)
+    slopes = _apply_partial(step_derivatives.by_state, [previous_states, x], x.shape, dtype)  # derivative of each state by the state before
     if dtype.is_complex:
-        direct, turned = _real_linear_parts(slopes, _apply_partial(fold.by_state_imaginary, [previous_states, x], x.shape, dtype))
-        after = _reverse(_solve_with_conjugate(_shift(_reverse(direct), 0.0), _shift(_reverse(turned), 0.0), _reverse(g)))
+        direct, conjugate_slopes = _real_linear_parts(
+            slopes, _apply_partial(step_derivatives.by_state_imaginary, [previous_states, x], x.shape, dtype)
+        )
+        after = _reverse(_solve_with_conjugate(_shift(_reverse(direct), 0.0), _shift(_reverse(conjugate_slopes), 0.0), _reverse(g)))
     else:
         after = _accumulate_backward(slopes, g)
-    return _set_first_value(fold, _apply_partial(fold.by_element, [previous_states, x, after], x.shape, x.dtype), after)
+    return _set_first_value(
+        step_derivatives, _apply_partial(step_derivatives.by_element, [previous_states, x, after], x.shape, x.dtype), after
+    )
 
 
 def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tangent: NodeView) -> NodeView:
@@ -257,23 +261,28 @@ def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tan
         return _solve_recurrence(apply_op(_REAL, [x]), add_views(direct, apply_op(_IMAG, [tangent])))
     if dtype.is_complex and reduction in (get_running_reduction("prod", dtype), REDUCTIONS["prod"]):
         return _solve_recurrence(x, apply_op(_MULTIPLY, [tangent, _shift(states, 1.0)]))
-    fold = _derive_step(reduction, x.dtype)
-    previous_states = _shift(states, fold.initial_state)
-    slopes = _apply_partial(fold.by_state, [previous_states, x], x.shape, dtype)
-    addends = _set_first_value(fold, _apply_partial(fold.of_element, [previous_states, x, tangent], x.shape, dtype), tangent)
+    step_derivatives = _derive_step(reduction, x.dtype)
+    previous_states = _shift(states, step_derivatives.initial_state)
+    slopes = _apply_partial(step_derivatives.by_state, [previous_states, x], x.shape, dtype)
+    addends = _set_first_value(
+        step_derivatives, _apply_partial(step_derivatives.of_element, [previous_states, x, tangent], x.shape, dtype), tangent
+    )
     if not dtype.is_complex:
         return _solve_recurrence(slopes, addends)
-    direct, turned = _real_linear_parts(slopes, _apply_partial(fold.by_state_imaginary, [previous_states, x], x.shape, dtype))
-    return _solve_with_conjugate(_conjugate(direct), turned, addends)
+    direct, conjugate_slopes = _real_linear_parts(
+        slopes, _apply_partial(step_derivatives.by_state_imaginary, [previous_states, x], x.shape, dtype)
+    )
+    return _solve_with_conjugate(_conjugate(direct), conjugate_slopes, addends)
 
 
-def _set_first_value(fold: StepDerivatives, values: NodeView, elements: NodeView) -> NodeView:
-    """Return `values` with its first element along the last axis replaced by that of `elements`, if `fold.initial_state` is None.
+def _set_first_value(step_derivatives: StepDerivatives, values: NodeView, elements: NodeView) -> NodeView:
+    """Return `values` with its first element along the last axis replaced by that of `elements`, if `step_derivatives` has no initial
+    state.
 
     The reduction then takes the first element itself as the state, so the derivative of the first step is 1. `elements` has the tangents or
     cotangents, which pass this step unchanged. With an initial state, or an empty last axis, `values` itself is returned.
     """
-    if fold.initial_state is not None or not values.shape[-1]:
+    if step_derivatives.initial_state is not None or not values.shape[-1]:
         return values
     first_key = (*(slice(None),) * (len(values.shape) - 1), slice(0, 1))
     first_value = elements.map_layout(lambda layout: layout.index(first_key)).cast(values.dtype)
@@ -282,8 +291,8 @@ def _set_first_value(fold: StepDerivatives, values: NodeView, elements: NodeView
 
 def _real_linear_parts(value_at_1: NodeView, value_at_1j: NodeView) -> tuple[NodeView, NodeView]:
     """Return a and b of the map f(g) = `a g + b conj(g)`, linear over the reals, given `value_at_1` = f(1) and `value_at_1j` = f(1j)."""
-    turned = apply_op(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
-    return tuple([apply_op(_MULTIPLY, [apply_op(op, [value_at_1, turned]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
+    rotated = apply_op(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
+    return tuple([apply_op(_MULTIPLY, [apply_op(op, [value_at_1, rotated]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
 
 class StepDerivatives(NamedTuple):
@@ -386,27 +395,27 @@ def _solve_by_doubling(slopes: NodeView, addends: NodeView) -> NodeView:
     return addends
 
 
-def _solve_with_conjugate(slopes: NodeView, turned: NodeView, addends: NodeView) -> NodeView:
+def _solve_with_conjugate(slopes: NodeView, conjugate_slopes: NodeView, addends: NodeView) -> NodeView:
     """Return y(k) = slopes(k) y(k - 1) + turned(k) conj(y(k - 1)) + addends(k) along the last axis, starting from 0, in log2(n) passes.
 
-    `slopes`, `turned` and `addends` have equal shapes.
+    `slopes`, `conjugate_slopes` and `addends` have equal shapes.
     """
     span, count = 1, slopes.shape[-1]
     while span < count:
-        addends = add_views(addends, _apply_both(slopes, turned, _shift(addends, 0.0, span)))
-        earlier_slopes, earlier_turned = _shift(slopes, 0.0, span), _conjugate(_shift(turned, 0.0, span))
-        slopes, turned = (
-            _apply_both(slopes, turned, earlier_slopes, earlier_turned),
-            _apply_both(slopes, turned, _conjugate(earlier_turned), _conjugate(earlier_slopes)),
+        addends = add_views(addends, _apply_both(slopes, conjugate_slopes, _shift(addends, 0.0, span)))
+        earlier_slopes, earlier_conjugate_slopes = _shift(slopes, 0.0, span), _conjugate(_shift(conjugate_slopes, 0.0, span))
+        slopes, conjugate_slopes = (
+            _apply_both(slopes, conjugate_slopes, earlier_slopes, earlier_conjugate_slopes),
+            _apply_both(slopes, conjugate_slopes, _conjugate(earlier_conjugate_slopes), _conjugate(earlier_slopes)),
         )
         span *= 2
     return addends
 
 
-def _apply_both(slopes: NodeView, turned: NodeView, x: NodeView, conjugate: NodeView | None = None) -> NodeView:
-    """Return `slopes x + turned y`, where y is `conjugate`, or by default the conjugate of x."""
+def _apply_both(slopes: NodeView, conjugate_slopes: NodeView, x: NodeView, conjugate: NodeView | None = None) -> NodeView:
+    """Return `slopes x + conjugate_slopes y`, where y is `conjugate`, or by default the conjugate of x."""
     conjugate = _conjugate(x) if conjugate is None else conjugate
-    return add_views(apply_op(_MULTIPLY, [slopes, x]), apply_op(_MULTIPLY, [turned, conjugate]))
+    return add_views(apply_op(_MULTIPLY, [slopes, x]), apply_op(_MULTIPLY, [conjugate_slopes, conjugate]))
 
 
 def _pair_up(slopes: NodeView, addends: NodeView) -> NodeView:

@@ -140,11 +140,11 @@ def replay_or_record(
     """
     if _sizes_are_symbolic.get():
         return list(compute(inputs))
-    steps = _find_recording(key)
-    if steps is None:
-        steps = record_steps(inputs, compute) if find_recording is None else find_recording()
-        _recording_cache.put(key, steps, steps.nbytes)
-    return steps.replay(inputs)
+    recording = _find_recording(key)
+    if recording is None:
+        recording = record_steps(inputs, compute) if find_recording is None else find_recording()
+        _recording_cache.put(key, recording, recording.nbytes)
+    return recording.replay(inputs)
 
 
 def record_steps(inputs: Sequence[Node | Scalar], compute: Computation, symbolic_sizes: SymbolicSizes | None = None) -> Recording:

@@ -153,7 +153,7 @@ def collect_between(roots: Sequence[Node], inputs: Iterable[Node]) -> TracedNode
     root_set = set(roots)
     order: dict[Node, None] = {}
     captured: dict[Node, None] = {}
-    instead: dict[Node, Node] = {}
+    clones: dict[Node, Node] = {}
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
@@ -170,12 +170,12 @@ def collect_between(roots: Sequence[Node], inputs: Iterable[Node]) -> TracedNode
             captured[node] = None
         # A constant, computed in each iteration; cloned, as another thread may compute the original.
         elif not node_sources and not node.is_traced:
-            clone = instead[node] = Node(recipe, sources, offsets)
+            clone = clones[node] = Node(recipe, sources, offsets)
             order[clone] = None
         else:
             stack.append((node, True))
             stack += [(s, False) for s in reversed(node_sources)]
-    return TracedNodes(list(order), list(captured), instead)
+    return TracedNodes(list(order), list(captured), clones)
 
 
 class ProgramStep(NamedTuple):

@@ -56,9 +56,9 @@ def find_loop(
         words = fast_path.tape_replay.encode_trace([view.node for view in results], [*step.carries, *step.xs], reads, True)
         if words is not None and not any([type(x) is Node and x.is_traced for x in reads]):
             layouts = [view.layout for view in (*results, *xs)]
-            follows = [type(view.node.tape_node) is TapeNode for view in (*carries, *xs)] if is_recording else []
+            is_on_tape = [type(view.node.tape_node) is TapeNode for view in (*carries, *xs)] if is_recording else []
             key = (
-                *(words, iteration_count, len(step.carries), is_recording, *follows),
+                *(words, iteration_count, len(step.carries), is_recording, *is_on_tape),
                 *[layout.layout_key for layout in layouts],
                 *[layout.offset for layout in layouts],
                 *map(_describe_read, reads),
@@ -71,9 +71,9 @@ def find_loop(
     if body is None:
         return None
     captured = body.traced_nodes.captured
-    follows = [get_tape_node(node) is not None for node in (*[x.node for x in (*carries, *xs)], *captured)] if is_recording else []
+    is_on_tape = [get_tape_node(node) is not None for node in (*[x.node for x in (*carries, *xs)], *captured)] if is_recording else []
     x_locations = [ValueLocation.of(k, x.dtype, x.layout) for k, x in enumerate(xs, len(carries))]
-    iteration = _compile_iteration(body, x_locations, follows)
+    iteration = _compile_iteration(body, x_locations, is_on_tape)
     if iteration is None:
         return None
     loop = iteration.get_loop(x_locations, iteration_count)
@@ -96,11 +96,11 @@ def _describe_read(x: Node | Scalar) -> object:
     return get_tape_node(x) is not None
 
 
-def _compile_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], follows: Sequence[bool]) -> CompiledIteration | None:
+def _compile_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], is_on_tape: Sequence[bool]) -> CompiledIteration | None:
     """Return the compiled form of the iteration `body`, from the cache if an equal iteration was compiled before.
 
-    `x_locations` are the locations of the sequence elements. `follows` has a flag for each input of the loop: whether it is on the tape. It
-    is empty if no tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
+    `x_locations` are the locations of the sequence elements. `is_on_tape` has a flag for each input of the loop: whether it is on the tape.
+    It is empty if no tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
     """
     program = body.to_program()
     number = program.value_numbers
@@ -111,20 +111,20 @@ def _compile_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], fol
         *[number[node] for node in results],
         *[location.layout for location in x_locations],
     ]
-    key += [*program.input_types, *follows]
+    key += [*program.input_types, *is_on_tape]
     for node, step in zip(body.traced_nodes.order, program.steps, strict=True):
         key += [step.recipe, step.offsets, step.constant]
         key += [s if type(s) is int else (repr(s.value), s.dtype) for s in step.sources]  # type: ignore[union-attr]
-        tape_node = get_tape_node(node) if any(follows) else None
+        tape_node = get_tape_node(node) if any(is_on_tape) else None
         key.append(None if tape_node is None else tape_node.recipe)
-    if any(follows):
+    if any(is_on_tape):
         key += [get_tape_node(node) is not None for node in (*body.carries, *body.xs, *body.traced_nodes.captured)]
     iteration = _iteration_cache.get(tuple(key))
     if iteration is None:
         back = None
-        if any(follows):
+        if any(is_on_tape):
             carry_count = len(body.carries)
-            back = trace_backward(body, follows[carry_count : carry_count + len(body.xs)])
+            back = trace_backward(body, is_on_tape[carry_count : carry_count + len(body.xs)])
             if back is None:
                 return None
         iteration = CompiledIteration(body, program, x_locations, back)

@@ -58,18 +58,18 @@ def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeVie
     initial_nodes = [x.to_node() for x in carries]
     realize(*inputs, *initial_nodes)
     sources = list(map(ensure_unshared, inputs))
-    rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, initial_nodes, strict=True)]
+    ring_memories = [ring_buffer.allocate(initial_node) for ring_buffer, initial_node in zip(loop.rings, initial_nodes, strict=True)]
     panels = iteration.panel_program.pack(sources)
     stacks = [_allocate_stack(iteration_count, shape, dtype) for _, shape, dtype in iteration.stacked]
-    if not loop.graph.run([*rings, *[node.buffer for node in (*sources[len(carries) :], *panels, *stacks)]]):  # type: ignore[list-item]
+    if not loop.graph.run([*ring_memories, *[node.buffer for node in (*sources[len(carries) :], *panels, *stacks)]]):  # type: ignore[list-item]
         return None
-    for number, ring, (shape, dtype) in zip(iteration.next_carries, rings, iteration.result_types, strict=False):
+    for number, memory, (shape, dtype) in zip(iteration.next_carries, ring_memories, iteration.result_types, strict=False):
         if number in iteration.locations:
-            sources.append(make_data_node(ring, (iteration_count + 1, *shape), dtype))
+            sources.append(make_data_node(memory, (iteration_count + 1, *shape), dtype))
     sources += [*stacks, *iteration.extra_sources]
     ends = [
-        make_data_node(form.copy_last(ring, iteration_count), shape, dtype)
-        for form, ring, (shape, dtype) in zip(loop.rings, rings, iteration.result_types, strict=False)
+        make_data_node(ring_buffer.copy_last(memory, iteration_count), shape, dtype)
+        for ring_buffer, memory, (shape, dtype) in zip(loop.rings, ring_memories, iteration.result_types, strict=False)
     ]
     results = [*ends, *[sources[k] for k in iteration.sequence_sources]]
     if iteration.backward is not None:
@@ -116,8 +116,8 @@ class RecordedLoop:
         iteration = self.iteration
         ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in iteration.carry_results]
         ys = [
-            None if track.result_index is None else self._sequence_cotangent(gs[track.result_index], track.value_number)
-            for track in iteration.output_sequences
+            None if sequence.result_index is None else self._sequence_cotangent(gs[sequence.result_index], sequence.value_number)
+            for sequence in iteration.output_sequences
         ]
         if not tape_mode.get() and not any([g.node.is_traced for g in gs]):  # and the cotangents are not traced by `vmap`
             cotangents = self._run_backward(tape_node.sources, ends, ys)
@@ -145,47 +145,52 @@ class RecordedLoop:
         `sources` are the sources of the loop's tape node. `ends` are the cotangents of the final carried values, and `ys` those of the
         output sequences; None stands for 0. A source without a pair has the cotangent 0 or is not on the tape.
         """
-        turns, iteration = self.iteration_count, self.iteration
+        iteration_count, iteration = self.iteration_count, self.iteration
         back, panels, result_types = iteration.backward, iteration.backward_panels, iteration.result_types
         assert back is not None
         flat = [None if g is None else g.to_node() for g in ends]
         ys = [g if g is None or is_affine(g.layout) else NodeView(g.to_node()).reshape(g.shape) for g in ys]
         realize(*[node for node in flat if node is not None], *[g.node for g in ys if g is not None])
         y_locations = [None if g is None else ValueLocation.of(0, g.dtype, g.layout) for g in ys]
-        loop = iteration.get_backward_loop(self.locations, y_locations, turns)
+        loop = iteration.get_backward_loop(self.locations, y_locations, iteration_count)
         read_nodes = [sources[location.source_index] for location in loop.read_locations]
-        rings = [ring.allocate(initial_node) for ring, initial_node in zip(loop.rings, flat, strict=True)]
-        for ring, form, number in zip(rings, loop.rings, back.carry_cotangents, strict=True):
+        ring_memories = [ring_buffer.allocate(initial_node) for ring_buffer, initial_node in zip(loop.rings, flat, strict=True)]
+        for memory, ring_buffer, number in zip(ring_memories, loop.rings, back.carry_cotangents, strict=True):
             if number is None:  # only the last iteration receives a cotangent here
-                ring.array[form.nbytes :] = 0
+                memory.array[ring_buffer.nbytes :] = 0
         y_buffers = [
             RingBuffer.of(shape, dtype, 0, keep_all=True).allocate(None) if g is None else g.node.buffer
             for (shape, dtype), g in zip(result_types[iteration.carry_count :], ys, strict=True)
         ]
-        so_far = {k: ring.allocate(None) for k, ring in loop.sum_rings.items()}
-        stacks = {number: _allocate_stack(turns, shape, dtype) for number, shape, dtype in loop.stacked}
+        running_sums = {k: ring_buffer.allocate(None) for k, ring_buffer in loop.sum_rings.items()}
+        stacks = {number: _allocate_stack(iteration_count, shape, dtype) for number, shape, dtype in loop.stacked}
         buffers: list[Any] = [node.buffer for node in read_nodes]
-        buffers += [*rings, *y_buffers, *so_far.values(), *[node.buffer for node in (*panels.pack(read_nodes), *stacks.values())]]
+        buffers += [
+            *ring_memories,
+            *y_buffers,
+            *running_sums.values(),
+            *[node.buffer for node in (*panels.pack(read_nodes), *stacks.values())],
+        ]
         if loop.graph is not None and not loop.graph.run(buffers):
             return None
         results: list[tuple[int, Cotangent]] = []
-        for k, (form, ring, number) in enumerate(zip(loop.rings, rings, back.carry_cotangents, strict=True)):
+        for k, (ring_buffer, memory, number) in enumerate(zip(loop.rings, ring_memories, back.carry_cotangents, strict=True)):
             if number is not None:
-                last = make_data_node(form.copy_last(ring, turns), *result_types[k])
-                results.append((k, self._source_cotangent(sources, k, NodeView(last))))
+                last_node = make_data_node(ring_buffer.copy_last(memory, iteration_count), *result_types[k])
+                results.append((k, self._source_cotangent(sources, k, NodeView(last_node))))
         for k, number in enumerate(back.x_cotangents, iteration.carry_count):
             if number is not None:
                 results.append((k, self._source_cotangent(sources, k, NodeView(stacks[number]))))
         product_nodes: dict[ProductCotangent, Node] = {}
         for k, formula in back.captured_cotangents.items():
             if isinstance(formula, AccumulatedCotangent):
-                last_sum = loop.sum_rings[k].copy_last(so_far[k], turns)
+                last_sum = loop.sum_rings[k].copy_last(running_sums[k], iteration_count)
                 g = NodeView(make_data_node(last_sum, *back.program.input_types[formula.sum_so_far]))
             else:
                 unplaced = formula._replace(layout=NO_LAYOUT)  # equal products are computed once
                 if unplaced not in product_nodes:
                     product_nodes[unplaced] = _sum_over_iterations(
-                        formula, [self._view_all_iterations(sources, stacks, number) for number in formula.operand_numbers], turns
+                        formula, [self._view_all_iterations(sources, stacks, number) for number in formula.operand_numbers], iteration_count
                     )
                 g = NodeView(product_nodes[unplaced], formula.layout)
             results.append((iteration.carry_count + iteration.x_count + k, g))
@@ -223,22 +228,22 @@ class RecordedLoop:
         with use_tape_mode():
             carried = [NodeView(sources[k], self.layouts[k]) for k in range(carry_count)]
             x_locations = [self.locations[k] for k in range(carry_count, carry_count + iteration.x_count)]
-            turns_per_realize = max(1, MAX_PENDING_NODES // max(1, len(iteration.program.steps)))
-            for turn in range(self.iteration_count):
-                xs = [location.view_at(sources[location.source_index], turn) for location in x_locations]
+            iterations_per_realize = max(1, MAX_PENDING_NODES // max(1, len(iteration.program.steps)))
+            for iteration_index in range(self.iteration_count):
+                xs = [location.view_at(sources[location.source_index], iteration_index) for location in x_locations]
                 values = iteration.program.instantiate([*carried, *xs, *captured])
                 carried = [NodeView(values[number]) for number in iteration.next_carries]
                 roots += [
-                    (values[k], g.map_layout(lambda layout: layout.index((turn,))))  # noqa: B023
+                    (values[k], g.map_layout(lambda layout: layout.index((iteration_index,))))  # noqa: B023
                     for k, g in zip(iteration.ys, ys, strict=True)
                     if g is not None
                 ]
-                if turn % turns_per_realize == 0 and not any([x.node.is_traced for x in carried]):
+                if iteration_index % iterations_per_realize == 0 and not any([x.node.is_traced for x in carried]):
                     realize(*[x.node for x in carried])
             roots += [(x.node, g) for x, g in zip(carried, ends, strict=True) if g is not None]
             tape_nodes = {k: tape_node for k in wanted if (tape_node := get_tape_node(sources[k])) is not None}
-            edge = {tape_node for node in sources if (tape_node := get_tape_node(node)) is not None}
-            cotangents = compute_at_boundary(roots, set(tape_nodes.values()), edge)
+            boundary = {tape_node for node in sources if (tape_node := get_tape_node(node)) is not None}
+            cotangents = compute_at_boundary(roots, set(tape_nodes.values()), boundary)
         return [(k, cotangents[tape_node]) for k, tape_node in tape_nodes.items() if tape_node in cotangents]
 
 

@@ -114,8 +114,8 @@ def _rewrite_product(
     ):
         return None
 
-    def split(sizes: tuple[int, ...], first: int, second: int) -> tuple[int, ...]:
-        return (*sizes[:axis], first, second, *sizes[axis + 1 :])
+    def split(sizes: tuple[int, ...], outer: int, inner: int) -> tuple[int, ...]:
+        return (*sizes[:axis], outer, inner, *sizes[axis + 1 :])
 
     split_shape = split(shape, n // PANEL_COLUMNS, PANEL_COLUMNS)
     panels = Layout((n // PANEL_COLUMNS, k, PANEL_COLUMNS), (step * PANEL_COLUMNS, row_stride, step), matrix.offset)

@@ -29,12 +29,13 @@ interruptible = LazyModule("tenxor._utils.interruptible")
 class KernelArguments(NamedTuple):
     """The arguments of a kernel for one set of shapes; the planner makes them for `Backend.bind`.
 
-    Each launch adds memory, scalars and offsets: a `LaunchValues` object, here called `given`. The fields say how to find them there.
+    Each launch adds memory, scalars and offsets: a `LaunchValues` object, `launch_values` below. The fields say how to find them there.
 
-    Operand 0 is the result, from element `given.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry `(k, at,
-    more)` of `sources`: the buffer of `given.nodes[k]`, from element `given.offsets[at] + more` on. An entry `(k, imag)` of `scalars` is
-    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` are offset tables, and `sizes` are sizes, strides and
-    offsets in elements. Both are in the order of the kernel's parameters.
+    Operand 0 is the result, from element `launch_values.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry
+    `(k, offset_index, displacement)` of `sources`: the buffer of `launch_values.nodes[k]`, from element
+    `launch_values.offsets[offset_index] + displacement` on. An entry `(k, imag)` of `scalars` is the real part of
+    `launch_values.scalars[k]`, or with `imag` the imaginary part. `tables` are offset tables, and `sizes` are sizes, strides and offsets in
+    elements. Both are in the order of the kernel's parameters.
 
     `split_extent` is the extent of the loop that may run in chunks. `work` is the approximate cost of the kernel, in additions.
     `scratch_bytes` is the size of the scratch memory that each thread may need, in bytes.
@@ -135,8 +136,8 @@ class RepeatedLaunches:
 class ResumableLaunch(Protocol):
     """A launch that must not run twice, as the kernel overwrites memory that it reads.
 
-    The runtime passes one to a `Launch` as `once`. A signal handler may run, and ask for the same result, before the kernel begins or
-    between slices of the kernel's loop. The object tells whether the launch is done, and takes the rest of an interrupted launch.
+    The runtime passes one to a `Launch` as `in_place_launch`. A signal handler may run, and ask for the same result, before the kernel
+    begins or between slices of the kernel's loop. The object tells whether the launch is done, and takes the rest of an interrupted launch.
     """
 
     @property
@@ -147,24 +148,26 @@ class ResumableLaunch(Protocol):
     def mark_done(self) -> Callable[[], object]:
         """A C function without arguments, which the back end calls as soon as the kernel has run. Then `is_done` is true."""
 
-    def register_rest(self, rest: Callable[[], object]) -> bool:
-        """Register `rest`, a function for the part of the launch not done yet. Return whether the caller must now call `rest()`.
+    def register_rest(self, finish_launch: Callable[[], object]) -> bool:
+        """Register `finish_launch`, a function for the part of the launch not done yet. Return whether the caller must call this function
+        now.
 
         The back end calls this method before the first write to the result. The answer is False if a signal handler has done the launch
-        already. If the call of `rest` is interrupted, a later call of `rest` continues, when the result is requested again.
+        already. If the call of `finish_launch` is interrupted, a later call of `finish_launch` continues, when the result is requested
+        again.
         """
 
 
 class Launch(Protocol):
     """A function that runs a bound kernel, and returns whether the kernel met an index out of range or a negative integer exponent.
 
-    `out` is the memory of the result, which the kernel fills; `given` has the memory of the operands, the scalars and the offsets. The
-    answer concerns this launch alone, also if other threads launch the same kernel. With `once`, the kernel runs in one step that ends
-    with the C call `once.mark_done()`. No signal handler runs between the first write to `out` and that call. Or the launch calls
-    `once.register_rest` before the first write, and then lets signal handlers run between slices.
+    `out` is the memory of the result, which the kernel fills; `launch_values` has the memory of the operands, the scalars and the offsets.
+    The answer concerns this launch alone, also if other threads launch the same kernel. With `in_place_launch`, the kernel runs in one step
+    that ends with the C call `in_place_launch.mark_done()`. No signal handler runs between the first write to `out` and that call. Or the
+    launch calls `in_place_launch.register_rest` before the first write, and then lets signal handlers run between slices.
     """
 
-    def __call__(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+    def __call__(self, out: Buffer, launch_values: LaunchValues, in_place_launch: ResumableLaunch | None = None) -> bool:
         """Run the kernel with results in `out`; return whether the kernel met an index out of range or a negative exponent (`Launch`)."""
         ...
 
@@ -339,8 +342,8 @@ class Backend(ABC):
     def synchronise(self) -> None:
         """Wait until every kernel launched so far has run, in a back end whose launches return earlier.
 
-        Every back end completes a launch with `once`, or of a kernel that may meet an index out of range, before the launch returns.
-        A read of a result through `Buffer.array` also waits for the launch.
+        Every back end completes a launch with `in_place_launch`, or of a kernel that may meet an index out of range, before the launch
+        returns. A read of a result through `Buffer.array` also waits for the launch.
         """
 
 
@@ -358,12 +361,12 @@ class HostBackend(Backend):
         """Do nothing: every launch is complete when it returns."""
 
 
-def run_only_once(run: Callable[[], object], once: ResumableLaunch) -> None:
-    """Call `run` and then `once.mark_done`, unless a signal handler has done the launch already.
+def run_only_once(run: Callable[[], object], in_place_launch: ResumableLaunch) -> None:
+    """Call `run` and then `in_place_launch.mark_done`, unless a signal handler has done the launch already.
 
     `run` must be a C function without arguments that does the whole launch. No signal handler runs between the test and the end of both
     calls.
     """
-    calls = interruptible.chain_signal_atomic(run, once.mark_done)
-    if not once.is_done:  # no signal handler runs from here on
+    calls = interruptible.chain_signal_atomic(run, in_place_launch.mark_done)
+    if not in_place_launch.is_done:  # no signal handler runs from here on
         list(calls)

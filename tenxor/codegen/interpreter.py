@@ -157,30 +157,33 @@ class Interpreter(HostBackend):
         return ""
 
 
-def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+def _launch(
+    kernel: Kernel, arguments: KernelArguments, out: Buffer, launch_values: LaunchValues, in_place_launch: ResumableLaunch | None = None
+) -> bool:
     """Run a kernel with results in `out`, and return whether the kernel met an index out of range or a negative exponent.
 
     With `kernel` and `arguments` bound, this is the function that `Interpreter.bind` returns (`Launch`). `arguments` refer to the memory,
-    scalars and offsets in `given` (`KernelArguments`). With `once`, the launch must not run twice: the kernel writes to a copy of `out`,
-    and a single call copies the result back. So an interrupt leaves `out` unchanged.
+    scalars and offsets in `launch_values` (`KernelArguments`). With `in_place_launch`, the launch must not run twice: the kernel writes to
+    a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
     """
     result = out.typed_view(kernel.operands[0].dtype)
-    operands, origins = [result if once is None else result.copy()], [given.offsets[arguments.out[0]] + arguments.out[1]]
+    operands, origins = [result if in_place_launch is None else result.copy()], [launch_values.offsets[arguments.out[0]] + arguments.out[1]]
     for index, (k, offset_index, displacement) in enumerate(arguments.sources, 1):
-        buffer = given.nodes[k].buffer
+        buffer = launch_values.nodes[k].buffer
         assert buffer is not None, f"{kernel.name} reads what is not computed"
         operands.append(buffer.typed_view(kernel.operands[index].dtype))
-        origins.append(given.offsets[offset_index] + displacement)
+        origins.append(launch_values.offsets[offset_index] + displacement)
     flag = np.zeros(1, np.int64)
     if kernel.can_fail:
         operands.append(flag)
         origins.append(0)
     scalars = [
-        _scalar_part(given.scalars[k], imag, dtype) for (k, imag), dtype in zip(arguments.scalars, kernel.scalar_dtypes, strict=True)
+        _scalar_part(launch_values.scalars[k], imag, dtype)
+        for (k, imag), dtype in zip(arguments.scalars, kernel.scalar_dtypes, strict=True)
     ]
     run_kernel(kernel, operands, [t.offsets for t in arguments.tables], scalars, arguments.sizes, origins)
-    if once is not None:
-        run_only_once(partial(np.copyto, result, operands[0]), once)
+    if in_place_launch is not None:
+        run_only_once(partial(np.copyto, result, operands[0]), in_place_launch)
     return bool(flag[0])
 
 
@@ -331,18 +334,20 @@ class _KernelRun:
         values = tuple([replace_subexprs(e, args) for e in s.values])
         return self.make_evaluator(values, state_count + left_count + len(s.right.values))
 
-    def evaluate_side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[Sequence[ScalarValue]]]:
+    def evaluate_side(
+        self, side: Side, summed_axes: tuple[int, ...], steps: Sequence[tuple[int, ...]]
+    ) -> list[list[Sequence[ScalarValue]]]:
         """Return the values of one side of a contraction as nested lists: item `[index][step]` has the values of `side.values`.
 
-        `index` is an index along the side's axis, and `step` an index of `steps`. `summed` are the summed axes of the contraction; an item
-        of `steps` has an index along each.
+        `index` is an index along the side's axis, and `step` an index of `steps`. `summed_axes` are the summed axes of the contraction; an
+        item of `steps` has an index along each.
         """
         factors: list[list[Sequence[ScalarValue]]] = []
         for index in range(self.extent(side.axis)):
             self.loop_index[side.axis] = index
             factors.append([])
             for step in steps:
-                self.loop_index.update(zip(summed, step, strict=True))
+                self.loop_index.update(zip(summed_axes, step, strict=True))
                 factors[-1].append(self.evaluate(side.values))
         return factors
 

@@ -322,10 +322,10 @@ class Recipe:
     @property
     def specs(self) -> tuple[Any, ...] | None:
         """The specs in place of layout keys, with the target's last; None for a recipe with layout keys from the start."""
-        through = getattr(self, "packed_specs", None)
-        if through is None or type(through) is tuple:
-            return through
-        return tuple([None if k < 0 else through for k in self.spec_indices])
+        packed_specs = getattr(self, "packed_specs", None)
+        if packed_specs is None or type(packed_specs) is tuple:
+            return packed_specs
+        return tuple([None if k < 0 else packed_specs for k in self.spec_indices])
 
     def __repr__(self) -> str:
         return f"Recipe({self.shape}, {self.dtype}, {self.op})"
@@ -408,8 +408,8 @@ class Node:
         self.buffer = buffer
         self.is_stored = False
         self._layouts = None
-        number = first = _next_serial()
-        count, heavy = 1, 0
+        number = oldest_serial = _next_serial()
+        count, max_operand_nbytes = 1, 0
         tape_node: TapeNode | None = None
         for s in sources:
             if type(s) is Node:
@@ -418,15 +418,15 @@ class Node:
                 memory = s.buffer
                 if memory is None:
                     count += s.graph_node_count
-                    if s.oldest_serial < first:
-                        first = s.oldest_serial
-                    if s.max_operand_nbytes > heavy:
-                        heavy = s.max_operand_nbytes
-                elif memory.nbytes > heavy:
-                    heavy = memory.nbytes
-        made_since = number - first + 1  # nodes made meanwhile, an upper bound for the graph
+                    if s.oldest_serial < oldest_serial:
+                        oldest_serial = s.oldest_serial
+                    if s.max_operand_nbytes > max_operand_nbytes:
+                        max_operand_nbytes = s.max_operand_nbytes
+                elif memory.nbytes > max_operand_nbytes:
+                    max_operand_nbytes = memory.nbytes
+        made_since = number - oldest_serial + 1  # nodes made meanwhile, an upper bound for the graph
         self.graph_node_count = count if count < made_since else made_since
-        self.oldest_serial, self.max_operand_nbytes = first, heavy
+        self.oldest_serial, self.max_operand_nbytes = oldest_serial, max_operand_nbytes
         self.tape_node = None if tape_node is None else tape_node.make_tape_node(self, number)
 
     @staticmethod

@@ -399,13 +399,13 @@ def locate_template(op: object, keys: list[object]) -> tuple[TemplateTable, obje
     The table maps the first key, `op`, to a dict. The dict maps the second key, which stands for the remaining operands, to the template.
     `keys` has an item for each operand: the spec of a tensor, or the type of a number. At least one of the first two items is a spec.
     """
-    first, second = keys[0], keys[1] if len(keys) > 1 else None
-    if type(first) is Spec:
-        table = first.templates
+    first_key, second_key = keys[0], keys[1] if len(keys) > 1 else None
+    if type(first_key) is Spec:
+        table = first_key.templates
     else:
-        assert type(second) is Spec
-        table, second = second.number_first_templates, first
-    return table, op, second if len(keys) < 3 else (second, *keys[2:])
+        assert type(second_key) is Spec
+        table, second_key = second_key.number_first_templates, first_key
+    return table, op, second_key if len(keys) < 3 else (second_key, *keys[2:])
 
 
 _used_tables: list[TemplateTable | Spec] = []  # the tables with entries, and the specs with an inline cache in use

@@ -83,13 +83,13 @@ def axis_from_offsets(values: IntArray) -> tuple[int, Axis]:
     size = len(values)
     if size == 0:
         return 0, Axis(0, 0)
-    first = int(values[0])
+    first_offset = int(values[0])
     if size == 1:
-        return first, UNIT_AXIS
-    step = int(values[1]) - first
+        return first_offset, UNIT_AXIS
+    step = int(values[1]) - first_offset
     if size == 2 or all(_is_evenly_spaced(values[start:end], step) for start, end in ((0, PROBED_ENTRIES), (PROBED_ENTRIES - 1, size))):
-        return first, Axis(size, step)
-    return first, Axis(size, 0, Table(values - first, owned=True))
+        return first_offset, Axis(size, step)
+    return first_offset, Axis(size, 0, Table(values - first_offset, owned=True))
 
 
 def _is_evenly_spaced(values: IntArray, step: int) -> bool:

@@ -15,13 +15,13 @@ Layout = TypeVar("Layout", bound=Any)  # a type variable, as this module stands 
 class Adjoint(NamedTuple, Generic[Layout]):
     """The adjoint of reading through a layout: how values, one per position, are added up in the elements that the positions read.
 
-    First the values are summed over the axes `summed`, along which the layout repeats. `layout` has the remaining axes, and `how` says how
+    First the values are summed over the axes `summed`, along which the layout repeats. `layout` has the remaining axes, and `kind` says how
     the sums reach the storage. "view": the storage is the sums, in row-major order, read through `layout`. "store": the sums are written
     through `layout` to zeros. "accumulate": the sums are added through `layout` to zeros, as several positions share an element.
     """
 
     summed: tuple[int, ...]
-    how: str
+    kind: str
     layout: Layout
 
 

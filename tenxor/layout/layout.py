@@ -250,10 +250,10 @@ class Layout(View):
         shape = self.shape
         if not shape:
             return self._reshaped((1,))
-        first, last = checked_axis(start, len(shape), "flatten"), checked_axis(end, len(shape), "flatten")
-        if first > last:
+        first_axis, last_axis = checked_axis(start, len(shape), "flatten"), checked_axis(end, len(shape), "flatten")
+        if first_axis > last_axis:
             raise AxisError(f"flatten: axis {start} comes after axis {end}; the first to merge must come first")
-        return self._reshaped((*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :]))
+        return self._reshaped((*shape[:first_axis], prod(shape[first_axis : last_axis + 1]), *shape[last_axis + 1 :]))
 
     def unflatten(self, axis: int, sizes: Iterable[int]) -> Layout:
         """Return the view with one axis split into `sizes`, of which one may be -1.
@@ -386,8 +386,8 @@ class Layout(View):
         Each element of the storage becomes the sum of the values at the positions that read the element, or 0. The result holds no values.
 
         >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
-        Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
-        >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
+        Adjoint(summed=(0,), kind='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
+        >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).kind
         'accumulate'
         """
         result: Adjoint[Layout] = inverse.build_adjoint(self, size)

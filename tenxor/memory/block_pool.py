@@ -188,8 +188,8 @@ class Pool:
             # reuse the totals count as outdated, as a signal handler may raise an error.
             totals, self._totals = self._totals, OUTDATED_TOTALS
             try:
-                loan = self.freed_refs.pop()
-                block = self.used_blocks.pop(loan)
+                owner_ref = self.freed_refs.pop()
+                block = self.used_blocks.pop(owner_ref)
             except (IndexError, KeyError, TypeError):  # see `_begin`
                 pass
             else:
@@ -198,8 +198,8 @@ class Pool:
                     self.used_blocks[ref(owner, self.freed_refs.append)] = block
                     self._totals = totals
                     return True
-                self.used_blocks[loan] = block
-                self.freed_refs.append(loan)
+                self.used_blocks[owner_ref] = block
+                self.freed_refs.append(owner_ref)
             self._totals = totals
         operation, in_use, pooled = self._begin()
         small, limit = self.small_block_bytes, self.limit_bytes
@@ -299,18 +299,18 @@ class Pool:
         if counted_by != previous:
             if len(in_progress) > 1:
                 operation.number = NO_OPERATION_NUMBER
-            for loan in list(self.used_blocks):
-                if loan() is None:  # a signal removed the reference from `freed_refs`: the system takes the block
-                    self.used_blocks.pop(loan, None)
+            for owner_ref in list(self.used_blocks):
+                if owner_ref() is None:  # a signal removed the reference from `freed_refs`: the system takes the block
+                    self.used_blocks.pop(owner_ref, None)
             in_use = sum([capacity for _, _, capacity in list(self.used_blocks.values())])
             # The loop runs over a copy, since threads and finalizers change the table
             pooled = sum([capacity * len(self.free_blocks.get(capacity, ())) for capacity in self.free_blocks.copy()])
             self.max_in_use = max(self.max_in_use, in_use)
-        returned_loans = self.freed_refs
-        while returned_loans:
+        freed_refs = self.freed_refs
+        while freed_refs:
             try:
-                block = self.used_blocks.pop(returned_loans.popleft(), None)
-            except (IndexError, TypeError):  # another thread was faster; or a signal came before the loan was recorded
+                block = self.used_blocks.pop(freed_refs.popleft(), None)
+            except (IndexError, TypeError):  # another thread was faster; or a signal came before the entry was added
                 continue
             if block is None:
                 continue

@@ -184,16 +184,16 @@ def acquire_share_token(buffer: Buffer) -> object:
 
     Each export of a buffer calls this function, and keeps the token. The caller must hold `compute_lock`.
     """
-    pin_reference = buffer.externally_shared
-    pin = pin_reference() if isinstance(pin_reference, _ShareReference) else None
-    if pin is None and pin_reference != 1:
-        if isinstance(pin_reference, _ShareReference):  # the pin is dead, but the callback has not run yet: disable the callback
-            pin_reference.reset = int
-        pin = ShareToken()
-        pin_reference = _ShareReference(pin, _call_reset)
-        pin_reference.reset = partial(setattr, buffer, "externally_shared", 0)
-        buffer.externally_shared = pin_reference
-    return pin
+    token_reference = buffer.externally_shared
+    token = token_reference() if isinstance(token_reference, _ShareReference) else None
+    if token is None and token_reference != 1:
+        if isinstance(token_reference, _ShareReference):  # the token is dead, but the callback has not run yet: disable the callback
+            token_reference.reset = int
+        token = ShareToken()
+        token_reference = _ShareReference(token, _call_reset)
+        token_reference.reset = partial(setattr, buffer, "externally_shared", 0)
+        buffer.externally_shared = token_reference
+    return token
 
 
 def set_memory_limit(limit: int | None) -> None:

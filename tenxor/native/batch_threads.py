@@ -32,22 +32,22 @@ def run_in_threads(compute_range: Callable[[int, int], None], extent: int, work:
             stop.set()
             errors.append(error)
 
-    helpers = []
+    workers = []
     with disable_gc():  # the collector is off: in a worker, a finalizer might wait for a lock held by the caller
         try:
             for k in range(1, min(num_threads(), piece_count)):
-                helpers.append(threading.Thread(target=serve, name=f"tenxor-host-{k}", daemon=True))
+                workers.append(threading.Thread(target=serve, name=f"tenxor-host-{k}", daemon=True))
                 try:
-                    start_untraced(helpers[-1])
+                    start_untraced(workers[-1])
                 except RuntimeError:  # the system starts no more threads: the present ones do the work
-                    helpers.pop()
+                    workers.pop()
                     break
             serve()
         except BaseException:  # Ctrl-C came between two parts
             stop.set()
             raise
         finally:
-            for helper in helpers:
-                helper.join()
+            for worker in workers:
+                worker.join()
     if errors:
         raise errors[0]

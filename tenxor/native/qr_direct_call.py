@@ -35,8 +35,8 @@ class QrFunctions(NamedTuple):
 
     def with_gil_released(self, releases_gil: bool) -> QrFunctions:
         """Return the functions with loops that release the GIL if `releases_gil` is True."""
-        first, reduced, complete = (loop._replace(releases_gil=releases_gil) for loop in self[:3])
-        return self._replace(factor_loop=first, reduced_loop=reduced, complete_loop=complete)
+        factor, reduced, complete = (loop._replace(releases_gil=releases_gil) for loop in self[:3])
+        return self._replace(factor_loop=factor, reduced_loop=reduced, complete_loop=complete)
 
 
 def find_qr_functions(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> QrFunctions | None:

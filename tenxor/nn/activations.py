@@ -199,8 +199,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if input.shape[axis] % 2:
         raise ShapeError(f"glu: input has shape {input.shape}; its axis {axis} must have an even size")
     halves = input.unflatten(axis, (2, -1))
-    first, second = halves.unbind(axis)
-    return first * _op["sigmoid"](second)
+    values, gate_inputs = halves.unbind(axis)
+    return values * _op["sigmoid"](gate_inputs)
 
 
 @memoized_call

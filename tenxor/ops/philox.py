@@ -65,10 +65,10 @@ def random_below(counter: Expr, stream: Expr, key: Expr, count: Expr) -> Expr:
     2**128 blocks are dealt to `count` integers, so the probability of each integer differs from 1 / count by less than 2**-128: a relative
     difference below 2**-64 for every count. No draw is rejected, so the number of an element depends on its own block alone.
     """
-    first, second = _block(counter, stream, key)
-    low = first * count
-    carry = call("less", low + call("multiply_high", second, count), low)
-    return call("multiply_high", first, count) + cast(carry, uint64)
+    first_word, second_word = _block(counter, stream, key)
+    low = first_word * count
+    carry = call("less", low + call("multiply_high", second_word, count), low)
+    return call("multiply_high", first_word, count) + cast(carry, uint64)
 
 
 def random_fraction(counter: Expr, stream: Expr, key: Expr) -> Expr:
@@ -87,6 +87,6 @@ def random_single(counter: Expr, stream: Expr, key: Expr) -> Expr:
 
 def standard_normal(counter: Expr, stream: Expr, key: Expr) -> Expr:
     """Return a standard normal float64 by the Box-Muller transform, with 53 bits for the radius and 53 for the angle."""
-    first, second = (cast(call("bitwise_right_shift", bits, 11), float64) for bits in _block(counter, stream, key))
-    radius = call("log", (first + 1.0) * 2.0**-53)  # the logarithm of a number in (0, 1]
-    return call("sqrt", radius * -2.0) * call("cos", second * (2.0**-53 * 2.0 * pi))
+    radius_integer, angle_integer = (cast(call("bitwise_right_shift", bits, 11), float64) for bits in _block(counter, stream, key))
+    radius = call("log", (radius_integer + 1.0) * 2.0**-53)  # the logarithm of a number in (0, 1]
+    return call("sqrt", radius * -2.0) * call("cos", angle_integer * (2.0**-53 * 2.0 * pi))

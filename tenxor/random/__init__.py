@@ -222,14 +222,14 @@ class Generator:
         True
         """
         sizes, d = normalize_shape("uniform", shape), _check_float_dtype("uniform", dtype)
-        first, last = _to_float("uniform", "low", low), _to_float("uniform", "high", high)
-        if first > last:
+        low_value, high_value = _to_float("uniform", "low", low), _to_float("uniform", "high", high)
+        if low_value > high_value:
             raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
-        if max(abs(first), abs(last), last - first) > d.highest:
+        if max(abs(low_value), abs(high_value), high_value - low_value) > d.highest:
             raise OutOfBounds(f"uniform: {d} cannot hold low {low}, high {high} and their distance; scale the result")
         # Rounding may reach `high`, which is excluded.
-        below = nextafter(last, first) if d is float64 else float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))
-        return (self._draw_unit(sizes, d) * (last - first) + first)._apply(OPS["minimum"], below)
+        below = nextafter(high_value, low_value) if d is float64 else float(np.nextafter(d.numpy.type(high_value), d.numpy.type(low_value)))
+        return (self._draw_unit(sizes, d) * (high_value - low_value) + low_value)._apply(OPS["minimum"], below)
 
     @argument_aliases
     def normal(
@@ -328,23 +328,27 @@ class Generator:
         sizes, d = normalize_shape("integers", shape), dtype_of(DEFAULT_INT if dtype is None else dtype)
         if not d.is_integer:
             raise DTypeError(f"integers: {d} is not an integer dtype")
-        first, end = (0, low) if high is None else (low, high)
+        lowest, end = (0, low) if high is None else (low, high)
         if isinstance(high, (tuple, list)):
             raise ArgumentError(f"integers: high must be an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
-        first, last = _to_integer("integers", "low", first), _to_integer("integers", "high", end) - (not check_flag("endpoint", endpoint))
-        if first > last:
+        lowest, highest = (
+            _to_integer("integers", "low", lowest),
+            _to_integer("integers", "high", end) - (not check_flag("endpoint", endpoint)),
+        )
+        if lowest > highest:
             raise ArgumentError(
-                f"integers: the range from {first} to {last} (inclusive) is empty; its end must be above its start, or equal to it with"
+                f"integers: the range from {lowest} to {highest} (inclusive) is empty; its end must be above its start, or equal to it with"
                 " endpoint=True"
             )
-        if first < d.lowest or last > d.highest:
+        if lowest < d.lowest or highest > d.highest:
             raise OutOfBounds(
-                f"integers: {first} to {last} (inclusive) do not fit {d}; they must be from {d.lowest} to {d.highest}; use another dtype"
+                f"integers: {lowest} to {highest} (inclusive) do not fit {d}; they must be from {d.lowest} to {d.highest}; use"
+                " another dtype"
             )
-        count = last - first + 1
+        count = highest - lowest + 1
         values = self._draw_next("random_bits", sizes) if count == 2**64 else self._draw_next("random_below", sizes, count)
-        if first:
-            values += first % 2**64  # arithmetic modulo 2**64 is exact for negative numbers
+        if lowest:
+            values += lowest % 2**64  # arithmetic modulo 2**64 is exact for negative numbers
         return values.astype(d, copy=False)
 
     def permutation(self, x: Operand) -> Tensor:

@@ -44,16 +44,15 @@ class BlockwiseCall:
 
     For each block, `blocks` has the index of its body in `bodies`, and its offsets. An offset is a pair: the number of an offset of the
     enclosing plan, or -1 for none, and the elements to add. `input_slots` are the outer slots read by the blocks, and `work` is the
-    approximate work of the whole node, in additions. `can_fail`, given as `has_flag`, is true if a kernel checks indices or exponents, and
-    so may fail.
+    approximate work of the whole node, in additions. `can_fail` is true if a kernel checks indices or exponents, and so may fail.
     """
 
     __slots__ = ("blocks", "bodies", "can_fail", "input_slots", "work")
 
     def __init__(
-        self, bodies: list[_Body], blocks: list[tuple[int, list[tuple[int, int]]]], input_slots: list[int], work: int, has_flag: bool
+        self, bodies: list[_Body], blocks: list[tuple[int, list[tuple[int, int]]]], input_slots: list[int], work: int, can_fail: bool
     ) -> None:
-        self.bodies, self.blocks, self.input_slots, self.work, self.can_fail = bodies, blocks, input_slots, work, has_flag
+        self.bodies, self.blocks, self.input_slots, self.work, self.can_fail = bodies, blocks, input_slots, work, can_fail
 
     def serialize(self, serialize_plan: Callable[[Plan], Any]) -> tuple[Any, ...] | None:
         """Return the fields in serialisable form: lists, numbers, and the results of `serialize_plan` for the plans.
@@ -72,11 +71,11 @@ class BlockwiseCall:
         steps = [step for body in self.bodies for step in body.plan.steps]
         return [t for step in steps if step.kernel_call is not None for t in step.kernel_call.tables]
 
-    def run(self, out: Buffer, outer: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+    def run(self, out: Buffer, outer: LaunchValues, in_place_launch: ResumableLaunch | None = None) -> bool:
         """Compute every block into `out`, the memory of the result. The step of the outer plan calls this method.
 
         Return True if a kernel met an index out of range or a negative exponent, and False otherwise. `outer` holds the slots, scalars and
-        offsets of the enclosing plan. `once` must be None: blocks never write over their operands.
+        offsets of the enclosing plan. `in_place_launch` must be None: blocks never write over their operands.
         """
         result_slot = BufferSlot(out)
         for body_index, offsets in self.blocks:
@@ -92,7 +91,7 @@ class BlockwiseCall:
                 last_step.fill(slots[last_step.result_slot], out, inner)
             except BadValueInKernel:
                 return True
-        assert once is None
+        assert in_place_launch is None
         return False
 
 
@@ -105,9 +104,9 @@ def make_blockwise_call(
     signature, once for the first block of each structure.
     """
     blocks, bodies, body_index_of = list[tuple[int, list[tuple[int, int]]]](), list[_Body](), dict[object, int]()
-    needs = [slot_of[s] for s in node.sources if type(s) is Node]
+    input_slots = [slot_of[s] for s in node.sources if type(s) is Node]
     sources, out = _make_placeholders(node)
-    outer_slot_of = dict(zip(sources, needs, strict=True)) | {out: -1}
+    outer_slot_of = dict(zip(sources, input_slots, strict=True)) | {out: -1}
     assert isinstance(node.op, BlockwiseOp)
     for k in range(node.op.block_count):
         signature = capture_by_traversal([_make_block_store(node.op, sources, out, k)])
@@ -120,7 +119,7 @@ def make_blockwise_call(
     calls_of_bodies = [[step.kernel_call for step in body.plan.steps if step.kernel_call is not None] for body in bodies]
     work_of_bodies = [sum([call.work for call in calls]) for calls in calls_of_bodies]
     flagged = any([call.can_fail for calls in calls_of_bodies for call in calls])
-    return BlockwiseCall(bodies, blocks, needs, sum([work_of_bodies[body_index] for body_index, _ in blocks]), flagged)
+    return BlockwiseCall(bodies, blocks, input_slots, sum([work_of_bodies[body_index] for body_index, _ in blocks]), flagged)
 
 
 def deserialize_call(content: tuple[Any, ...], deserialize_plan: Callable[[Any], Plan | None]) -> BlockwiseCall | None:

@@ -59,13 +59,13 @@ class GenericPlan:
     def instantiate(self, step_dims: StepDims) -> Plan:
         """Return the concrete plan for `step_dims`, a result of `evaluate` other than None. The plan shares the compiled kernels."""
         counts["plans_generic"] += 1
-        outline, steps = self.plan_without_dims, []
-        for step, (shape, nbytes, argument_dims) in zip(outline.steps, step_dims, strict=True):
+        plan_without_dims, steps = self.plan_without_dims, []
+        for step, (shape, nbytes, argument_dims) in zip(plan_without_dims.steps, step_dims, strict=True):
             call = step.kernel_call
             if isinstance(call, SingleKernelCall):
                 call = SingleKernelCall(call.compiled, _fill_in_dims(call.arguments, argument_dims))
             steps.append(step.with_dims(shape, nbytes, call))
-        return outline.with_steps(steps)
+        return plan_without_dims.with_steps(steps)
 
 
 def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
@@ -179,9 +179,9 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
     are_consistent = [size_of.setdefault(n, size) == size for n, size in zip(dims, sizes, strict=True)]
     if match is None or not all(are_consistent) or any([a == b for a, b in combinations(size_of.values(), 2)]):
         return None
-    general = match[0]
-    evaluated_dims = general.evaluate(*list(size_of.values())[2:])
-    return None if evaluated_dims is None else (general, evaluated_dims)
+    generic_plan = match[0]
+    evaluated_dims = generic_plan.evaluate(*list(size_of.values())[2:])
+    return None if evaluated_dims is None else (generic_plan, evaluated_dims)
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:
@@ -196,15 +196,15 @@ def has_cached_structure(signature: GraphSignature) -> bool:
 class _TargetCache(GuardedCache[GenericPlan]):
     """A guarded cache of the generic plans of a structure, for the machine `target`.
 
-    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`). `unloaded_plans`, given as `plans`, are shipped
-    plans of the structure, not loaded so far.
+    `structure_text` is the text of the structure (`plan_disk_cache.encode_structure`). `unloaded_plans` are shipped plans of the structure,
+    not loaded so far.
     """
 
     __slots__ = ("structure_text", "unloaded_plans", "target")
 
-    def __init__(self, target: Target, structure_text: str | None, plans: list[ShippedPlan]) -> None:
+    def __init__(self, target: Target, structure_text: str | None, unloaded_plans: list[ShippedPlan]) -> None:
         super().__init__(MAX_GENERIC_PLANS)
-        self.target, self.structure_text, self.unloaded_plans = target, structure_text, plans
+        self.target, self.structure_text, self.unloaded_plans = target, structure_text, unloaded_plans
 
     def load_shipped(self, dims: tuple[int, ...]) -> Match | None:
         """Load the first shipped plan whose guards hold for `dims`, insert the plan, and return it with the evaluated dims.
@@ -216,14 +216,14 @@ class _TargetCache(GuardedCache[GenericPlan]):
         for candidate in self.unloaded_plans:
             if guards_hold(candidate.guard_program, (*dims, *settings)):
                 self.unloaded_plans.remove(candidate)
-                outline = candidate.deserialize()
-                general = (
+                plan_without_dims = candidate.deserialize()
+                generic_plan = (
                     None
-                    if outline is None
-                    else GenericPlan(outline, candidate.compile_evaluator(settings), candidate.is_pinned, is_shipped=True)
+                    if plan_without_dims is None
+                    else GenericPlan(plan_without_dims, candidate.compile_evaluator(settings), candidate.is_pinned, is_shipped=True)
                 )
-                counts["plans_shipped"] += general is not None
-                return None if general is None else self.insert(general, dims)
+                counts["plans_shipped"] += generic_plan is not None
+                return None if generic_plan is None else self.insert(generic_plan, dims)
         return None
 
 

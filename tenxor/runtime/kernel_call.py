@@ -136,14 +136,14 @@ def _add_debug_output(compiled: Compiled, launch: Launch) -> Launch:
     # A full `Kernel`, never bare `KernelFacts`: with `TENXOR_DEBUG` set, plans on disk are not read (`plan_disk_cache.py`)
     kernel: Any = compiled.kernel
 
-    def run(out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+    def run(out: Buffer, launch_values: LaunchValues, in_place_launch: ResumableLaunch | None = None) -> bool:
         """Launch the kernel, and print. The arguments and the result are those of `Launch`."""
         if DEBUG_LEVEL >= 3:
             print(backend().listing(kernel), file=sys.stderr)
         if DEBUG_LEVEL >= 2:
             print(kernel, file=sys.stderr)
         start = time.perf_counter()
-        has_failed = launch(out, given, once)
+        has_failed = launch(out, launch_values, in_place_launch)
         backend().synchronise()
         microseconds = (time.perf_counter() - start) * 1e6
         print(f"tenxor: {kernel.name} [{compiled.origin}] {microseconds:.1f} us", file=sys.stderr)

@@ -126,16 +126,16 @@ class InPlaceLaunch:
         Return False if a signal handler was first and the launch is finished. A node becomes UNFINISHED: this object is its only source,
         and a later request for the node calls `finish`. See `codegen.interface.ResumableLaunch`.
         """
-        self.finish_launch, cell = finish_launch, self.slot
-        if not isinstance(cell, Node):
+        self.finish_launch, slot = finish_launch, self.slot
+        if not isinstance(slot, Node):
             return True
         self.slot = RELEASED_SLOT  # breaks the reference cycle: the node refers to this object
-        recipe, sources = intern_recipe(UNFINISHED, cell.shape, cell.dtype), (self,)
-        if cell.buffer is None and cell.recipe.op is not UNFINISHED:
-            cell.recipe, cell.sources, cell.offsets, cell._layouts = recipe, sources, (), None  # type: ignore[assignment]
+        recipe, sources = intern_recipe(UNFINISHED, slot.shape, slot.dtype), (self,)
+        if slot.buffer is None and slot.recipe.op is not UNFINISHED:
+            slot.recipe, slot.sources, slot.offsets, slot._layouts = recipe, sources, (), None  # type: ignore[assignment]
             return True
-        if cell.buffer is None:
-            finish_node(cell)
+        if slot.buffer is None:
+            finish_node(slot)
         return False
 
     def finish(self, node: Node) -> None:
@@ -272,21 +272,21 @@ class Plan:
         `inputs` and `referenced_slots` are the arguments of `Plan.run`. `run` is `run_steps` of the fast path, and `bytecode` the bytecode
         of the plan. A step that might overwrite memory needed for a referenced slot runs in Python.
         """
-        frame, ends, writes, offers = bytecode
+        launch_record, run_ends, overwrite_readers, donor_readers = bytecode
         held_buffers = (
-            [inputs.nodes[k].buffer for k, readers in offers if not readers.isdisjoint(referenced_slots)] if referenced_slots else []
+            [inputs.nodes[k].buffer for k, readers in donor_readers if not readers.isdisjoint(referenced_slots)] if referenced_slots else []
         )
-        stops = iter([k for k, readers in writes if not readers.isdisjoint(referenced_slots)] if referenced_slots else [])
-        stop, number = next(stops, len(ends)), 0
-        while number < len(ends):
-            begin, end = number, min(ends[number], stop)
+        stops = iter([k for k, readers in overwrite_readers if not readers.isdisjoint(referenced_slots)] if referenced_slots else [])
+        stop, number = next(stops, len(run_ends)), 0
+        while number < len(run_ends):
+            begin, end = number, min(run_ends[number], stop)
             if begin < end:
-                number = run(frame, inputs.nodes, inputs.offsets, inputs.scalars, begin, end)
+                number = run(launch_record, inputs.nodes, inputs.offsets, inputs.scalars, begin, end)
             if begin >= end or number < end:  # left to Python: unsuitable, with externally referenced memory, or declined by the fast path
                 self.steps[number].run(inputs, referenced_slots)
                 number += 1
             while stop < number:
-                stop = next(stops, len(ends))
+                stop = next(stops, len(run_ends))
         del held_buffers  # until now, these references kept the fast path from taking externally referenced memory
 
 

@@ -94,8 +94,8 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
     stored_nodes = set(kernels)
     inlined_nodes = [n for n in order if replacement_of.get(n, n) not in stored_nodes]
     inlined = {slot_of[n] for n in inlined_nodes}
-    costly = [slot_of[n] for n in _find_worth_storing(order, inlined_nodes, target)]
-    dear_slots = [slot_of[n] for n in _find_expensive(inlined_nodes, [nodes[k] for k in signature.root_slots], nodes, target)]
+    expensive_slots = [slot_of[n] for n in _find_worth_storing(order, inlined_nodes, target)]
+    cheap_to_store_slots = [slot_of[n] for n in _find_expensive(inlined_nodes, [nodes[k] for k in signature.root_slots], nodes, target)]
     user_slot_of = _find_user_slots(new_order, stored_nodes, slot_of, len(nodes)) if added_nodes else {}
     scalars = {id(s): k for k, s in enumerate(iter_scalars(nodes))}
     lowering = Lowering(stored_nodes, cache, slot_of, scalars)
@@ -114,7 +114,9 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
         steps.append(_make_step(node, extra_slots, lowering, slot_of, scalars, user_slot_of.get(node, slot_of[node]), nodes))
     if len(steps) > 2:
         steps = order_plan_steps(steps, nbytes, frozenset(signature.root_slots))
-    return assemble_plan(target, steps, order, slot_of, (len(nodes), slot_count), SlotRoles(sorted(inlined), costly, dear_slots))
+    return assemble_plan(
+        target, steps, order, slot_of, (len(nodes), slot_count), SlotRoles(sorted(inlined), expensive_slots, cheap_to_store_slots)
+    )
 
 
 def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) -> tuple[dict[Node, Node], list[Node], list[Node]]:

@@ -49,7 +49,7 @@ class ShippedPlan(NamedTuple):
         """
         scope: dict[str, FunctionType] = {}
         exec(self.evaluator_source, scope)
-        function = scope["found"]
+        function = scope["evaluate"]
         function.__defaults__ = tuple(settings)
         return function
 

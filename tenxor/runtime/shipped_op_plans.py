@@ -345,8 +345,8 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
         )
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
     # To store a product would change a sum that follows the factors
-    costly_slots = [] if find_summed_product(node) is reader and not has_memory_order(reader) else list(inlined_slots)
-    watched_slots = list(costly_slots)
+    expensive_slots = [] if find_summed_product(node) is reader and not has_memory_order(reader) else list(inlined_slots)
+    watched_slots = list(expensive_slots)
     if overwrites:
         old_slot = nodes.index(node.sources[0])
         step.overwritten_slot, step.donor_candidates = old_slot, (old_slot,)
@@ -357,7 +357,7 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
             if not node.op.is_checked:  # a copy is overwritten, as the old content would be lost in a failure
                 step.donor_candidates, step.donors, watched_slots = (), (), []
     counts_by_slot = [1 for _ in watched_slots]
-    return Plan(backend().target, [step], inlined_slots, costly_slots, [], watched_slots, counts_by_slot, 0)
+    return Plan(backend().target, [step], inlined_slots, expensive_slots, [], watched_slots, counts_by_slot, 0)
 
 
 def _get_size(meaning: int, axes: OperandAxes) -> int:

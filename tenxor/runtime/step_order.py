@@ -18,8 +18,8 @@ def order_plan_steps(steps: Sequence[PlanStep], nbytes: Mapping[int, int], retai
     slots of `retained` stay in use after the last step. In-place writes keep their order, and stay behind earlier reads of the memory they
     overwrite. So the new order needs no additional copy.
     """
-    queue = _StepDependences(steps, nbytes, retained)
-    return [steps[k] for k in queue.choose_order()]
+    dependences = _StepDependences(steps, nbytes, retained)
+    return [steps[k] for k in dependences.choose_order()]
 
 
 class _StepDependences:

@@ -96,8 +96,10 @@ class Drawing:
         (x0, y0), (x1, y1) = start, end
         self._extend_box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
         middle = (y0 + y1) / 2
-        first, second, third, last = (f"{format_number(x)} {format_number(y)}" for x, y in (start, (x0, middle), (x1, middle), end))
-        self._marks.append(f'<path d="M{first}C{second} {third} {last}" fill="none"{format_attributes(style)}/>')
+        start_point, control_1, control_2, end_point = (
+            f"{format_number(x)} {format_number(y)}" for x, y in (start, (x0, middle), (x1, middle), end)
+        )
+        self._marks.append(f'<path d="M{start_point}C{control_1} {control_2} {end_point}" fill="none"{format_attributes(style)}/>')
 
     def line(self, start: Point, end: Point, **style: object) -> None:
         """Add a straight line."""

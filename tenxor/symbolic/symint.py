@@ -152,15 +152,15 @@ class SymInt:
 
 
 class FloatBySymInt:
-    """A float divided by a symbolic size, `over` / `by`, for example `1.0 / n`: an argument of a kernel.
+    """A float divided by a symbolic size, `dividend` / `divisor`, for example `1.0 / n`: an argument of a kernel.
 
     All comparisons and conversions but `repr` raise TypeError.
     """
 
     __slots__ = ("divisor", "dividend")
 
-    def __init__(self, over: float, by: SymInt) -> None:
-        self.dividend, self.divisor = over, by
+    def __init__(self, dividend: float, divisor: SymInt) -> None:
+        self.dividend, self.divisor = dividend, divisor
 
     def __repr__(self) -> str:
         return f"{self.dividend} / ({self.divisor!r})"
@@ -196,13 +196,13 @@ def _add_constant(terms: Terms, n: int) -> Terms:
     return (((), constant + n), *terms[1:]) if constant + n else terms[1:]
 
 
-def _add_terms(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomial, int]]) -> Terms:
-    """Return the terms of the sum of `first` and `second`, sorted and without products of factor 0.
+def _add_terms(left: Iterable[tuple[Monomial, int]], right: Iterable[tuple[Monomial, int]]) -> Terms:
+    """Return the terms of the sum of `left` and `right`, sorted and without products of factor 0.
 
-    Both are pairs of a product and its factor. The products of `first` must be distinct.
+    Both are pairs of a product and its factor. The products of `left` must be distinct.
     """
-    factor_of: dict[Monomial, int] = dict(first)
-    for monomial, factor in second:
+    factor_of: dict[Monomial, int] = dict(left)
+    for monomial, factor in right:
         factor_of[monomial] = factor_of.get(monomial, 0) + factor
     return tuple(sorted([term for term in factor_of.items() if term[1]]))
 
@@ -387,17 +387,17 @@ class SizeTrace:
         if isinstance(line, Bounds):
             name, lower, upper = self.atom_names[line.atom], line.lower, line.upper
             return " <= ".join([*[str(lower)] * (lower > MIN_INT64), name, *[str(upper)] * (upper < MAX_INT64)])
-        first, constant = line.terms[0]
-        terms, constant = (line.terms, 0) if first else (line.terms[1:], constant)
+        first_monomial, constant = line.terms[0]
+        terms, constant = (line.terms, 0) if first_monomial else (line.terms[1:], constant)
         return f"{self._format_sum(terms)} {line.comparison} {-constant}"
 
     def format_function(self, results: tuple[object, ...]) -> str:
-        """Return the Python source of a function `found` that takes the inputs and returns `results` for them, or None if a guard fails.
+        """Return the Python source of a function `evaluate` that takes the inputs and returns `results` for them, or None if a guard fails.
 
         `results` is a nested tuple of ints and `SymInt`s, as in `format_expression`. A division with unused results is left out: the inputs
         may be `SymInt`s, and the division would record guards for them.
         """
-        lines, guards, merged_lines = [f"def found({', '.join(self.input_names)}):"], list[str](), self.merged_lines()
+        lines, guards, merged_lines = [f"def evaluate({', '.join(self.input_names)}):"], list[str](), self.merged_lines()
         read = {self.atom_names[atom] for atom in _find_atoms((merged_lines, results))}
 
         def check() -> None:
@@ -426,7 +426,7 @@ class SizeTrace:
         """
         scope: dict[str, Callable[..., tuple[Any, ...] | None]] = {}
         exec(self.format_function(results), scope)
-        return scope["found"]
+        return scope["evaluate"]
 
     def encode(self, results: Iterable[IntOrSymInt]) -> list[int]:
         """Return the function of `format_function` as bytecode: a guard program in the grammar of `guards.py`.

@@ -65,11 +65,11 @@ class Caches(NamedTuple):
         defaults of `Caches`. `line_bytes` stays.
         """
         limits = Caches()
-        first, second, last = map(
+        l1_bytes, l2_bytes, last_level_bytes = map(
             min, (self.l1_bytes, self.l2_bytes, self.last_level_bytes), (limits.l1_bytes, limits.l2_bytes, limits.last_level_bytes)
         )
         return self._replace(
-            l1_bytes=_floor_power_of_2(first), l2_bytes=_floor_power_of_2(second), last_level_bytes=_floor_power_of_2(last)
+            l1_bytes=_floor_power_of_2(l1_bytes), l2_bytes=_floor_power_of_2(l2_bytes), last_level_bytes=_floor_power_of_2(last_level_bytes)
         )
 
 
@@ -198,8 +198,13 @@ class SinglePass(NamedTuple):
     @staticmethod
     def of(caches: Caches) -> SinglePass:
         """Return the limits for `caches`, by the second and the last one."""
-        second, last = caches.l2_bytes, caches.last_level_bytes
-        return SinglePass(min_matrix_bytes=last // 2, min_short_rows_bytes=4 * second, max_row_bytes=second // 16, max_columns=second // 64)
+        l2_bytes, last_level_bytes = caches.l2_bytes, caches.last_level_bytes
+        return SinglePass(
+            min_matrix_bytes=last_level_bytes // 2,
+            min_short_rows_bytes=4 * l2_bytes,
+            max_row_bytes=l2_bytes // 16,
+            max_columns=l2_bytes // 64,
+        )
 
     def is_worthwhile(self, nbytes: int, row: int) -> bool:
         """Return whether single-pass fusion pays for a matrix of `nbytes` bytes with rows of `row` bytes."""
@@ -268,19 +273,19 @@ class Blocks(NamedTuple):
     @staticmethod
     def of(caches: Caches) -> Blocks:
         """Return the sizes for `caches`."""
-        first, second, last = caches.l1_bytes, caches.l2_bytes, caches.last_level_bytes
+        l1_bytes, l2_bytes, last_level_bytes = caches.l1_bytes, caches.l2_bytes, caches.last_level_bytes
         return Blocks(
-            max_direct_bytes=second // 2,
-            max_l1_column_bytes=first // 2,
-            set_conflict_bytes=first // 8,
-            max_unpacked_lines=first // (4 * caches.line_bytes),
-            max_unpacked_bytes=last // 2,
-            min_prefetch_batch_bytes=4 * second,
-            packed_row_bytes=last // 8,
-            packed_column_bytes=last // 4,
-            fixed_row_bytes=last // 2,
-            row_order_result_bytes=(2 * second, last),
-            l2_working_bytes=second,
+            max_direct_bytes=l2_bytes // 2,
+            max_l1_column_bytes=l1_bytes // 2,
+            set_conflict_bytes=l1_bytes // 8,
+            max_unpacked_lines=l1_bytes // (4 * caches.line_bytes),
+            max_unpacked_bytes=last_level_bytes // 2,
+            min_prefetch_batch_bytes=4 * l2_bytes,
+            packed_row_bytes=last_level_bytes // 8,
+            packed_column_bytes=last_level_bytes // 4,
+            fixed_row_bytes=last_level_bytes // 2,
+            row_order_result_bytes=(2 * l2_bytes, last_level_bytes),
+            l2_working_bytes=l2_bytes,
         )
 
 
@@ -480,13 +485,13 @@ def get_host_caches(system: FolderPath = CPU_FOLDER) -> Caches:
     Without either the sizes are those of `Caches()`. If only some levels are known, the others are as large as those below them.
     """
     sizes, line = _read_cache_sizes(system)
-    first, second, last = (sizes.get(level) or _sysconf(name) for level, name in enumerate(SYSCONF_LEVELS, start=1))
+    l1_bytes, l2_bytes, last_level_bytes = (sizes.get(level) or _sysconf(name) for level, name in enumerate(SYSCONF_LEVELS, start=1))
     defaults = Caches(line_bytes=line or _sysconf("SC_LEVEL1_DCACHE_LINESIZE") or Caches().line_bytes)
-    first = first or defaults.l1_bytes
-    if not (second or last):
-        return defaults._replace(l1_bytes=first)
-    second = second or first
-    return defaults._replace(l1_bytes=first, l2_bytes=second, last_level_bytes=max(second, last))
+    l1_bytes = l1_bytes or defaults.l1_bytes
+    if not (l2_bytes or last_level_bytes):
+        return defaults._replace(l1_bytes=l1_bytes)
+    l2_bytes = l2_bytes or l1_bytes
+    return defaults._replace(l1_bytes=l1_bytes, l2_bytes=l2_bytes, last_level_bytes=max(l2_bytes, last_level_bytes))
 
 
 def _read_cache_sizes(system: FolderPath) -> tuple[dict[int, int], int]:

@@ -311,13 +311,13 @@ def _copy_pieces(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: D
         inner = (1,) if axis == len(shape) else ()
         out = out.reshape(*shape[:axis], -1, *shape[axis + 1 :])
         leading = (slice(None),) * axis
-    start, first = 0, 0
-    while first < len(pieces):
-        last, elements = first + 1, pieces[first].size
-        while last < min(first + MAX_BATCH_PIECES, len(pieces)) and elements + pieces[last].size <= MAX_CHUNK_ELEMENTS:
-            elements += pieces[last].size
-            last += 1
-        arrays = _as_arrays(pieces[first:last], dtype, inner)
+    start, batch_begin = 0, 0
+    while batch_begin < len(pieces):
+        batch_end, elements = batch_begin + 1, pieces[batch_begin].size
+        while batch_end < min(batch_begin + MAX_BATCH_PIECES, len(pieces)) and elements + pieces[batch_end].size <= MAX_CHUNK_ELEMENTS:
+            elements += pieces[batch_end].size
+            batch_end += 1
+        arrays = _as_arrays(pieces[batch_begin:batch_end], dtype, inner)
         end = start + sum([array.size if axis is None else array.shape[axis] for array in arrays])
         target = out[(*leading, slice(start, end))]
         if elements <= MAX_CHUNK_ELEMENTS or axis is None:
@@ -325,7 +325,7 @@ def _copy_pieces(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: D
         else:
             for key in iterate_chunks(target.shape):
                 np.copyto(target[key], arrays[0][key], casting="unsafe")
-        start, first = end, last
+        start, batch_begin = end, batch_end
 
 
 def _as_arrays(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Array]:

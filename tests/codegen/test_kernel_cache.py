@@ -255,7 +255,7 @@ print(resident() - before)
 from tenxor.codegen.llvm.compiler import KERNEL_SYMBOL, compiler
 value(1)
 made = compiler()
-image = made._compile_object(made.llvm_ir(next(kernel for kernel in made.kernels.live_kernels if hasattr(kernel, "body"))))
+image = made._compile_object(made.emit_llvm_ir(next(kernel for kernel in made.kernels.live_kernels if hasattr(kernel, "body"))))
 for k in range(2600):
     if k == 100:
         before = resident()

@@ -161,7 +161,7 @@ def test_kernels_assemble_for_each_machine(name: str, tmp_path: Path) -> None:
 def test_thread_code_assembles_for_each_processor(name: str, tmp_path: Path) -> None:
     text = parallel_for.build_parallel_for_ir(TARGETS_BY_NAME[name])
     assert {"avx512": "@llvm.x86.sse2.pause()", "neon": "@llvm.aarch64.hint(i32 1)"}[name] in text
-    assert assembled(name, [text], tmp_path, b"take_pieces")
+    assert assembled(name, [text], tmp_path, b"take_chunks")
     assert "@nothing()" in parallel_for.build_parallel_for_ir(Target(16))  # on a machine that nobody named
 
 

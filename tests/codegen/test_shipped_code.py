@@ -32,7 +32,7 @@ MAKE = """
 import sys
 from pathlib import Path
 import tenxor as tx
-from tenxor.aot.build import build_bundles
+from tenxor.aot.build import build_level_files
 
 def wanted():
     a, b = tx.empty(1000, dtype=tx.float32).realize(), tx.empty(1000, dtype=tx.float32).realize()
@@ -40,7 +40,7 @@ def wanted():
     yield from (tx.arange(12.0), tx.full(12, 2, dtype=tx.float32), tx.full(12, 0.5, dtype=tx.float32), a * 2, tx.exp(a), a + b, a.sum())
     yield from (m @ m, (m @ m).sum(axis=1), m.sum(axis=1), m * 2)
 
-for path, count in build_bundles(Path(sys.argv[1]), wanted, report=lambda line: print(line, file=sys.stderr)):
+for path, count in build_level_files(Path(sys.argv[1]), wanted, report=lambda line: print(line, file=sys.stderr)):
     print(path.name, count)
 """
 
@@ -404,14 +404,14 @@ GROWING = """
 import sys
 from pathlib import Path
 import tenxor as tx
-from tenxor.aot.build import build_bundles
+from tenxor.aot.build import build_level_files
 made = []
 def wanted():
     for n in (1 << 20, 1 << 21):
         made.append(tx.empty(n, dtype=tx.float64).realize().sum())
         yield made[-1]
         tx.empty(8 * n, dtype=tx.float64).realize()
-levels = len(list(build_bundles(Path(sys.argv[1]), wanted)))
+levels = len(list(build_level_files(Path(sys.argv[1]), wanted)))
 print(levels, len(made), sum(x.storage.node.buffer is not None for x in made))
 """
 

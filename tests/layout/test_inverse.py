@@ -83,12 +83,12 @@ def test_adjoint_accumulates_values_where_they_were_read(case, extra):
 
 
 def test_adjoint_of_common_views_is_a_view_a_store_or_an_accumulation():
-    assert contiguous(3, 4).transpose().adjoint(12).how == "view"
-    assert contiguous(3, 4).index((slice(1, 3),)).adjoint(12).how == "store"
-    assert contiguous(6).windows(0, 3).adjoint(6).how == "accumulate"
-    assert contiguous(6).select(0, [0, 0, 1]).adjoint(6).how == "accumulate"
+    assert contiguous(3, 4).transpose().adjoint(12).kind == "view"
+    assert contiguous(3, 4).index((slice(1, 3),)).adjoint(12).kind == "store"
+    assert contiguous(6).windows(0, 3).adjoint(6).kind == "accumulate"
+    assert contiguous(6).select(0, [0, 0, 1]).adjoint(6).kind == "accumulate"
     adjoint = contiguous(1, 4).expand((5, 4)).adjoint(4)
-    assert (adjoint.summed, adjoint.how) == ((0,), "view")
+    assert (adjoint.summed, adjoint.kind) == ((0,), "view")
 
 
 def test_inverse_error_explains_the_missing_inverse():

@@ -29,7 +29,7 @@ def three_threads(threads: Callable[[int], None]) -> None:
     threads(3)
 
 
-def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:
+def spy(signature: str, takes_out: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:
     """Return an operation that doubles its last operand, and the list of arrays that it received."""
     met: list[Array] = []
 
@@ -37,7 +37,7 @@ def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("
         met.extend(arrays)
         return np.multiply(arrays[-1], 2, out=out)
 
-    return HostOp("spy", signature, "same", call, cost, "n", most, into=into), met
+    return HostOp("spy", signature, "same", call, cost, "n", most, takes_out=takes_out), met
 
 
 @pytest.mark.parametrize("move", [lambda t: t, lambda t: t.T, lambda t: t[::-1, ::2], lambda t: t[1], lambda t: t[:0]])
@@ -91,7 +91,7 @@ def test_host_results_count_toward_the_memory_limit() -> None:
 
 @pytest.mark.parametrize("into", [False, True])
 def test_batches_are_shared_by_threads(into: bool, three_threads: None) -> None:
-    op, met = spy("n -> n", into=into, cost=10_000)
+    op, met = spy("n -> n", takes_out=into, cost=10_000)
     x = tx.arange(6000, dtype=tx.float64).reshape(2, 300, 10)
     (found,) = run_host_op(op, [operand(x)], {}, {})
     assert len(met) >= 3 and {a.shape[0] for a in met} == {2} and sum(a.shape[1] for a in met) == 300

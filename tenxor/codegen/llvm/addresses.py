@@ -40,12 +40,12 @@ def is_lane_varying(em: Emitter, term: Term, indices: IndexExprs) -> bool:
 
     The result is False if the index is the index of a loop, even of the loop along the lanes.
     """
-    return term.axis < 0 and em.value(indices[~term.axis])[0].lanes > 0
+    return term.axis < 0 and em.emit_value(indices[~term.axis])[0].lanes > 0
 
 
 def load_operand_address(em: Emitter, operand: int) -> Value:
     """Emit the load of the address of the operand number `operand`, a 64-bit integer; later calls return the same value."""
-    return em.argument(operand, f"a{operand}")
+    return em.load_argument(operand, f"a{operand}")
 
 
 def pointer_to(em: Emitter, operand: int) -> Value:
@@ -61,13 +61,13 @@ def pointer_to(em: Emitter, operand: int) -> Value:
 
 def pointer_to_table(em: Emitter, table: int) -> Value:
     """Emit the pointer to the first entry of the offset table number `table` at the function's entry; later calls return the same value."""
-    address = em.argument(len(em.kernel.operands) + table, f"ta{table}")
+    address = em.load_argument(len(em.kernel.operands) + table, f"ta{table}")
     return em.emit_once(0, ("table", table), lambda: address.cast("inttoptr", pointer(em.target.address_space.llvm_number), f"t{table}"))
 
 
 def load_scalar_argument(em: Emitter, e: ScalarParameter) -> Value:
     """Emit the load of the 8 bytes of the scalar argument for `e`, and return them as a 64-bit integer, whatever the dtype is."""
-    return em.argument(len(em.kernel.operands) + em.kernel.table_count + e.index, f"c{e.index}")
+    return em.load_argument(len(em.kernel.operands) + em.kernel.table_count + e.index, f"c{e.index}")
 
 
 def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
@@ -98,11 +98,11 @@ def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indic
     Return the sum as a 64-bit scalar, in elements. Each term is added in the outermost scope in which its index is known.
     """
     sorted_terms = sorted(terms, key=lambda t: _depth_of_term(em, t, indices))
-    total = None if address.offset is None else em.size_parameter(address.offset)
+    total = None if address.offset is None else em.load_size_parameter(address.offset)
     for k, term in enumerate(sorted_terms):
 
         def add_term(partial_sum: Value | None = total, term: Term = term) -> Value:
-            step = emit_term_offset(em, term, em.index(term.axis) if term.axis >= 0 else em.value(indices[~term.axis])[0])
+            step = emit_term_offset(em, term, em.index(term.axis) if term.axis >= 0 else em.emit_value(indices[~term.axis])[0])
             return step if partial_sum is None else partial_sum + step
 
         total = em.emit_once(_depth_of_term(em, term, indices), ("sum", address.offset, *sorted_terms[: k + 1], *indices), add_term)
@@ -117,7 +117,7 @@ def emit_term_offset(em: Emitter, term: Term, index: Value) -> Value:
     if term.step_kind == "unit":
         return index
     if term.step_kind == "stride":
-        return index * em.size_parameter(term.value)
+        return index * em.load_size_parameter(term.value)
     if term.step_kind == "near":
         return index * term.value
     return pointer_to_table(em, term.value).at(index, I64).load(I64)
@@ -164,7 +164,7 @@ def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> V
     gathered_terms = [t for t in address.terms if is_lane_varying(em, t, indices)]
     scalar = sum_scalar_terms(em, address, [t for t in address.terms if t is not term and t not in gathered_terms], indices)
     vector_offsets = [_emit_lane_offsets(em, term)] if term is not None else []
-    vector_offsets += [_emit_term_offsets(em, t, em.value(indices[~t.axis])) for t in gathered_terms]
+    vector_offsets += [_emit_term_offsets(em, t, em.emit_value(indices[~t.axis])) for t in gathered_terms]
     positions: ValueVectors = [scalar]
     if vector_offsets:
         offsets = vector_offsets[0]
@@ -207,7 +207,7 @@ def _emit_term_offsets(em: Emitter, term: Term, indices: ValueVectors) -> ValueV
         return indices
     if term.step_kind == "near":
         return [i * term.value for i in indices]
-    stride = em.size_parameter(term.value)
+    stride = em.load_size_parameter(term.value)
     wide = stride.splat(indices[0].lanes)
     return [i * wide for i in indices]
 
@@ -219,7 +219,7 @@ def _emit_next_view(em: Emitter, outer: Address, inner: Address, positions: Valu
     `outer.digit_sizes`, and computes `inner` from the digits. If `inner` has a further view, the function calls itself. Return as many
     scalars or vectors as `positions` has.
     """
-    sizes = [em.size_parameter(s) for s in outer.digit_sizes]
+    sizes = [em.load_size_parameter(s) for s in outer.digit_sizes]
     digit_lists: list[list[Value]] = []
     for n in positions:
         digits: list[Value] = []
@@ -228,8 +228,8 @@ def _emit_next_view(em: Emitter, outer: Address, inner: Address, positions: Valu
             digits.append(n.builder.binary("urem", n, size) if k else n)
             n = n.builder.binary("udiv", n, size) if k else n
         digit_lists.append(digits[::-1])
-    offset = positions[0].builder.constant(I64, 0) if inner.offset is None else em.size_parameter(inner.offset)
-    steps = {t: pointer_to_table(em, t.value) if t.step_kind == "table" else em.size_parameter(t.value) for t in inner.terms}
+    offset = positions[0].builder.constant(I64, 0) if inner.offset is None else em.load_size_parameter(inner.offset)
+    steps = {t: pointer_to_table(em, t.value) if t.step_kind == "table" else em.load_size_parameter(t.value) for t in inner.terms}
     totals: ValueVectors = []
     for digits in digit_lists:
         total = _match_lanes(offset, digits[0]) if digits else offset

@@ -128,7 +128,7 @@ class Compiler:
     def _make_facts(self, kernel: Kernel, text: str) -> KernelFacts:
         """Return the facts for launches of `kernel`, with the hash of `text`, the fingerprint of the kernel."""
         product = kernel.contraction
-        twins = None if product is None else ContractionFacts(product.symmetric_pairs)
+        contraction_facts = None if product is None else ContractionFacts(product.symmetric_pairs)
         min_grain = kernel.choose_grain(self.target.thread_limits) if kernel.split_axis >= 0 else 0
         fields = (
             kernel.name,
@@ -139,7 +139,7 @@ class Compiler:
             kernel.split_axis,
             kernel.shared_axis,
         )
-        return KernelFacts(kernel_disk_cache.hash_text(text), *fields, twins, min_grain)
+        return KernelFacts(kernel_disk_cache.hash_text(text), *fields, contraction_facts, min_grain)
 
     def _make_code(self, kernel: Kernel | KernelFacts) -> MachineCode:
         """Return new `MachineCode` for `kernel`, which `self.kernels` lacks. The cache `self.kernels` calls this method.
@@ -173,7 +173,7 @@ class Compiler:
         For `KernelFacts`, `text` is not used; raise NotCompiled if their code is not found.
         """
         if not isinstance(kernel, KernelFacts):
-            return self._load_or_compile(kernel.name, text, lambda: self.llvm_ir(kernel), (KERNEL_SYMBOL,))
+            return self._load_or_compile(kernel.name, text, lambda: self.emit_llvm_ir(kernel), (KERNEL_SYMBOL,))
         stored = self._find_stored(kernel.text_hash, (KERNEL_SYMBOL,))
         if stored is None:
             raise NotCompiled(kernel.name)
@@ -316,17 +316,17 @@ class Compiler:
         """Return the functions `symbols` of `content`, a result of `_compile`, ready to run; None if they cannot run here."""
         return load_image(content) if content.startswith(IMAGE_MAGIC) else self._linker.link(content, symbols)
 
-    def llvm_ir(self, kernel: Kernel) -> str:
+    def emit_llvm_ir(self, kernel: Kernel) -> str:
         """Return the LLVM IR of `kernel` for the target, as the text of a module."""
         from .emit_kernel import emit_kernel
 
         return emit_kernel(kernel, self.full_target)
 
-    def assembly(self, kernel: Kernel) -> str:
+    def compile_assembly(self, kernel: Kernel) -> str:
         """Return the assembly of `kernel` for the target, as text. The kernel is compiled anew, and not stored."""
         from .llvmlite_binding import compile_assembly
 
-        return compile_assembly(self.llvm_ir(kernel), self.target_machine)
+        return compile_assembly(self.emit_llvm_ir(kernel), self.target_machine)
 
 
 _compiler: Compiler | None = None

@@ -14,19 +14,19 @@ from .scopes import ValueVectors
 MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state one at a time, each rounded once: this decides bits
 
 
-def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
-    """Emit the next state of a component of a reduction by the formula `value`. Return the vectors of the step, or a list with a scalar.
+def emit_next_state(em: Emitter, formula: Expr, leaf_values: dict[Expr, ValueVectors]) -> ValueVectors:
+    """Emit the next state of a component of a reduction by `formula`. Return the vectors of the step, or a list with a scalar.
 
-    `values` maps the leaves of the formula, but for constants, to their values; the values of subexpressions are added. The formula may
-    add at most `MAX_PRODUCT_TERMS` products of floats to the old state, or subtract them. Then each is added by a fused multiply-add, and
-    rounded once.
+    `leaf_values` maps the leaves of the formula, but for constants, to their values; the values of subexpressions are added. The formula
+    may add at most `MAX_PRODUCT_TERMS` products of floats to the old state, or subtract them. Then each is added by a fused multiply-add,
+    and rounded once.
     """
-    products = _match_product_sum(value)
+    products = _match_product_sum(formula)
     if products is None:
-        return em.emit_inline(value, values)
-    totals = values[products[0]]
+        return em.emit_inline(formula, leaf_values)
+    totals = leaf_values[products[0]]
     for left_expr, right_expr, is_subtracted in products[1]:
-        left, right = em.emit_inline(left_expr, values), em.emit_inline(right_expr, values)
+        left, right = em.emit_inline(left_expr, leaf_values), em.emit_inline(right_expr, leaf_values)
         left = [-x for x in left] if is_subtracted else left
         totals = [fma(x, y, z) for x, y, z in zip(left, right, totals, strict=True)]
     return totals
@@ -35,15 +35,15 @@ def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) 
 ProductTerms = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the product is subtracted
 
 
-def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
-    """Match the formula `value` for the next state with the old state plus products of floats. Return the old state and the products.
+def _match_product_sum(formula: Expr) -> tuple[State, ProductTerms] | None:
+    """Match `formula` for the next state with the old state plus products of floats. Return the old state and the products.
 
     A product is a triple: both factors, and whether the product is subtracted. The products are in the order in which they must be added.
     Return None for a formula of another form, or with more than `MAX_PRODUCT_TERMS` products.
     """
-    if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
+    if not (isinstance(formula, Call) and formula.op.name == "add" and formula.dtype.is_float):
         return None
-    state, term = value.args
+    state, term = formula.args
     products: ProductTerms = []
     if isinstance(state, State) and _collect_products(term, False, products):
         return state, products

@@ -84,7 +84,7 @@ class _ContractionEmitter:
         self.packed_steps = self.steps  # steps that are packed at a time
         if s.has_step_blocks:
             with em.in_scope(0):
-                self.packed_steps = em.size_parameter(s.step_block) * self.steps_per_outer
+                self.packed_steps = em.load_size_parameter(s.step_block) * self.steps_per_outer
         self.states, left, right, offsets = self.allocate_scratch()
         self.panel_states = self.states  # the states of the present panel of columns
         self.is_symmetric = symmetric_results.emit_sides_equal(em, s)
@@ -104,7 +104,7 @@ class _ContractionEmitter:
 
         For `outer` = 0 this is K, the number of steps of the whole sum; for 1 the number of steps at each index of the first summed axis.
         """
-        extents = [self.em.extent(axis) for axis in self.statement.summed_axes[outer:]]
+        extents = [self.em.load_extent(axis) for axis in self.statement.summed_axes[outer:]]
         with self.em.in_scope(0):
             return reduce(mul, extents) if extents else self.em.builder.constant(I64, 1)
 
@@ -121,7 +121,7 @@ class _ContractionEmitter:
                 I8, (em.target.blocks.block_rows[1] + self.tile_height) * self.tile_width * state_bytes, "states"
             )
             return [address] * 4
-        columns, line = em.size_parameter(s.right.block), em.target.caches.line_bytes
+        columns, line = em.load_size_parameter(s.right.block), em.target.caches.line_bytes
         address = em.scratch_address()
         with em.in_scope(0):
             columns = columns + self.tile_width
@@ -148,40 +148,40 @@ class _ContractionEmitter:
             self.emit_unless_stopped(partial(self.emit_block, rows, columns))
             return
 
-        def emit_column_block(first: Value, last: Value) -> None:
-            self.emit_unless_stopped(partial(emit_columns, first, last))
+        def emit_column_block(column_begin: Value, column_end: Value) -> None:
+            self.emit_unless_stopped(partial(emit_columns, column_begin, column_end))
 
-        def emit_columns(first: Value, last: Value) -> None:
+        def emit_columns(column_begin: Value, column_end: Value) -> None:
             if not (s.right.is_packed_once or s.has_step_blocks):
-                self.right.pack(first, last)
+                self.right.pack(column_begin, column_end)
 
-            def emit_row_block(top: Value, bottom: Value) -> None:
+            def emit_row_block(row_begin: Value, row_end: Value) -> None:
                 if s.left.is_packed and not (s.left.is_packed_once or s.has_step_blocks):
                     # A single block of rows is still packed for the next columns, unless these need more of its rows.
                     em.continue_innermost()
-                    missing = first.equals(columns[0]) | (bottom - top < rows[1] - rows[0])
+                    missing = column_begin.equals(columns[0]) | (row_end - row_begin < rows[1] - rows[0])
                     if self.is_symmetric is not None:
                         missing |= self.is_symmetric
-                    em.only_if(missing, lambda: self.left.pack(top, bottom))
+                    em.only_if(missing, lambda: self.left.pack(row_begin, row_end))
                 emit_block = self.emit_steps_first if s.has_step_blocks else self.emit_block
-                emit_block((top, bottom), (first, last))
+                emit_block((row_begin, row_end), (column_begin, column_end))
 
-            self.emit_blocks(s.left.axis, *self.rows_to_compute(rows, last), em.size_parameter(s.left.block), emit_row_block)
+            self.emit_blocks(s.left.axis, *self.rows_to_compute(rows, column_end), em.load_size_parameter(s.left.block), emit_row_block)
 
-        self.emit_blocks(s.right.axis, *columns, em.size_parameter(s.right.block), emit_column_block)
+        self.emit_blocks(s.right.axis, *columns, em.load_size_parameter(s.right.block), emit_column_block)
 
     def emit_blocks(self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]) -> None:
         """Emit a loop from `begin` to `end` over blocks of `step` indices of the axis number `axis`; the last block may have fewer.
 
-        `body(first, end)` emits the code for a block, given the first index of the block and the index behind the last.
+        `body(block_begin, block_end)` emits the code for a block, given the first index of the block and the index behind the last.
         """
         em = self.em
 
-        def emit_block(first: Value) -> Value:
+        def emit_block(block_begin: Value) -> Value:
             em.continue_innermost()
-            body(first, select_smaller(end, first + step))
+            body(block_begin, select_smaller(end, block_begin + step))
             em.continue_innermost()
-            return first + step
+            return block_begin + step
 
         em.emit_loop(axis, begin, end, emit_block, binds_axis=False)
 
@@ -250,7 +250,7 @@ class _ContractionEmitter:
 
             self.emit_unless_stopped(pack_and_emit)
 
-        self.emit_blocks(outer, zero, em.extent(outer), em.size_parameter(s.step_block), emit_stretch)
+        self.emit_blocks(outer, zero, em.load_extent(outer), em.load_size_parameter(s.step_block), emit_stretch)
         if not self.has_short_epilogue:
             over_panels(lambda left, right: self.emit_epilogue(self.rows_to_compute(rows, right), (left, right)))
         if self.is_symmetric is not None:
@@ -258,7 +258,7 @@ class _ContractionEmitter:
 
     def padded_rows(self) -> Value:
         """Emit the number of rows with room in memory: the rows of a block plus the rows of a tile."""
-        return self.em.size_parameter(self.statement.left.block) + self.tile_height
+        return self.em.load_size_parameter(self.statement.left.block) + self.tile_height
 
     def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
         """Emit and return the begin and the end of the rows to compute for a panel of columns that ends before column `right`.

@@ -81,25 +81,25 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
     the identity, and the sums are added up. If the stop flag is set at run time, the index is `end`.
     """
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
-    chunk = reduction_states.choose_chunk_steps(em, s, accumulators) * step
-    if not chunk:
+    chunk_size = reduction_states.choose_chunk_steps(em, s, accumulators) * step
+    if not chunk_size:
         return _emit_stoppable(em, s, begin, end, step)
 
-    def emit_chunk(first: Value, last: Value) -> Value:
+    def emit_chunk(chunk_begin: Value, chunk_end: Value) -> Value:
         old_states = {f: em.states[f] for f in accumulators}
         for f in accumulators:
             reduction_states.start_state(em, f)
-        stop = _emit_stoppable(em, s, first, last, step)
+        stop = _emit_stoppable(em, s, chunk_begin, chunk_end, step)
         for f, states in old_states.items():
             em.states[f] = reduction_states.combine_states(em, f, states, em.states[f])
         return stop
 
-    if s.axis in em.axis_ranges and em.axis_ranges[s.axis].max_size == chunk:
+    if s.axis in em.axis_ranges and em.axis_ranges[s.axis].max_size == chunk_size:
         return emit_chunk(begin, end)
 
-    def emit_next_chunk(first: Value) -> Value:
+    def emit_next_chunk(chunk_begin: Value) -> Value:
         em.continue_innermost()
-        return emit_chunk(first, select_smaller(end, first + chunk))
+        return emit_chunk(chunk_begin, select_smaller(end, chunk_begin + chunk_size))
 
     return em.emit_loop(s.axis, begin, end, emit_next_chunk, min_remaining=step, accumulators=accumulators, binds_axis=False)
 
@@ -115,11 +115,11 @@ def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
     slice_steps = 1 if any(isinstance(inner, For) for inner in iterate_statements(s.body)) else ITERATIONS_PER_POLL
 
-    def emit_slice(first: Value) -> Value:
+    def emit_slice(slice_begin: Value) -> Value:
         em.continue_innermost()
-        last = _emit_steps(em, s, first, select_smaller(end, first + slice_steps * step), step)
+        next_index = _emit_steps(em, s, slice_begin, select_smaller(end, slice_begin + slice_steps * step), step)
         em.continue_innermost()
-        return select(em.load_stop_flag(), end, last)
+        return select(em.load_stop_flag(), end, next_index)
 
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
     return em.emit_loop(
@@ -132,7 +132,7 @@ def _polls_stop_flag(em: Emitter, s: For) -> bool:
 
     A sequential loop may be a single long iteration of a parallel loop. `Kernel.is_interruptible` has the conditions.
     """
-    return em.listens and not em.kernel.axes[s.axis].parallel
+    return em.polls_stop_flag and not em.kernel.axes[s.axis].parallel
 
 
 def _is_masked(em: Emitter, s: For) -> bool:

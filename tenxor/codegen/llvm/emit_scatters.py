@@ -26,9 +26,9 @@ def emit_accumulate(em: Emitter, s: Accumulate) -> None:
     Where the lanes have neighbouring elements, whatever the indices are, whole vectors are updated. Otherwise the lanes update memory one
     after the other, since several lanes may meet at the same element.
     """
-    values = [em.value(e) for e in s.values]
+    values = [em.emit_value(e) for e in s.values]
     for index in s.indices:  # checked even if the address does not depend on the index
-        em.value(index)
+        em.emit_value(index)
     differing = any(is_lane_varying(em, t, s.indices) for t in s.address.terms)
     if em.lanes is not None and s.is_contiguous_along(em.lanes.axis) and not differing and len(values) == 1:
         _update_vectors(em, s, em.vector_value(s.values[0]))
@@ -50,7 +50,7 @@ def _update_vectors(em: Emitter, s: Accumulate, new_vectors: ValueVectors) -> No
     element = memory_type(dtype)
     row_start, index = locate_row(em, s.address, term, pointer_to(em, s.operand), element, s.indices)
     for u, x in enumerate(em.emit_inline(s.new_values[0], arg_values)):
-        store_vector(em, row_start, index, u, element, [to_memory(dtype, x)], streamed=False)
+        store_vector(em, row_start, index, u, element, [to_memory(dtype, x)], is_nontemporal=False)
 
 
 def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> None:

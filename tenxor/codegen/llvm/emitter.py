@@ -47,7 +47,7 @@ class Emitter:
         statement_emitters: Mapping[type, Callable[[Emitter, Any], None]],
     ) -> None:
         self.kernel, self.target, self.leaf_emitters, self.statement_emitters = kernel, target, leaf_emitters, statement_emitters
-        self.listens = kernel.is_interruptible
+        self.polls_stop_flag = kernel.is_interruptible
         self.module = Module(target)
         parameters = [("arguments", POINTER), ("begin", I64), ("end", I64), ("worker", I64)]
         # On a less aligned stack, spilled vectors would lie across two cache lines.
@@ -74,7 +74,7 @@ class Emitter:
         for run in group_stores(body):
             if len(run) > 1:
                 for e in iterate_expressions(run):
-                    self.value(e)
+                    self.emit_value(e)
             for s in run:
                 (emit_statement or self.emit_statement)(s)
 
@@ -157,21 +157,21 @@ class Emitter:
 
     # Arguments and memory
 
-    def argument(self, index: int, name: str) -> Value:
+    def load_argument(self, index: int, name: str) -> Value:
         """Emit the load of the 64-bit word number `index` of the packed arguments, before the loops, and return an integer.
 
         `name` is a name for the value in the LLVM IR. Later calls emit nothing, and return the same value.
         """
         return self.emit_once(0, ("argument", index), lambda: self.arguments.at(index, I64).load(I64, name))
 
-    def size_parameter(self, index: int) -> Value:
+    def load_size_parameter(self, index: int) -> Value:
         """Emit the load of the size parameter number `index` of the kernel, a 64-bit integer: a size, a stride or an offset.
 
         Behind the parameters of the kernel follows the stop flag of an interruptible kernel. The address of the scratch memory and its
         bytes per thread come last. Later calls emit nothing, and return the same value.
         """
         k = self.kernel
-        return self.argument(len(k.operands) + k.table_count + len(k.scalar_dtypes) + index, f"s{index}")
+        return self.load_argument(len(k.operands) + k.table_count + len(k.scalar_dtypes) + index, f"s{index}")
 
     def load_stop_flag(self) -> Value:
         """Emit a volatile load of the stop flag at the builder's place. Return a scalar bool: whether the kernel must stop.
@@ -182,9 +182,9 @@ class Emitter:
         flag = self.arguments.at(len(k.operands) + k.table_count + len(k.scalar_dtypes) + k.size_count, I64)
         return flag.load(I64, volatile=True).differs(0)
 
-    def extent(self, axis: int) -> Value:
+    def load_extent(self, axis: int) -> Value:
         """Emit the load of the number of indices of an axis, a 64-bit integer."""
-        return self.size_parameter(self.kernel.axes[axis].extent)
+        return self.load_size_parameter(self.kernel.axes[axis].extent)
 
     def loop_range(self, axis: int) -> tuple[Value, Value]:
         """Return the first index, and the index behind the last, for a loop over `axis` at the present place.
@@ -197,12 +197,12 @@ class Emitter:
             return begin, end
         if axis == self.kernel.split_axis:
             return self.begin, self.end
-        return self.builder.constant(I64, 0), self.extent(axis)
+        return self.builder.constant(I64, 0), self.load_extent(axis)
 
     def scratch_address(self) -> Value:
         """Emit the address of the scratch memory of the present thread, as a 64-bit integer."""
-        first_number = self.kernel.size_count + self.listens
-        start, size = self.size_parameter(first_number), self.size_parameter(first_number + 1)
+        first_number = self.kernel.size_count + self.polls_stop_flag
+        start, size = self.load_size_parameter(first_number), self.load_size_parameter(first_number + 1)
         return self.emit_once(0, "scratch", lambda: start + self.worker * size)
 
     def allocate_on_stack(self, element: Type, size: int, name: str) -> Value:
@@ -314,7 +314,7 @@ class Emitter:
             depth = max(depth, self.results[f][0])
         return depth
 
-    def value(self, e: Expr) -> ValueVectors:
+    def emit_value(self, e: Expr) -> ValueVectors:
         """Return the value of the expression `e`, as a scalar or the vectors of a step. Emit missing code first.
 
         The code goes into the outermost loop with known operands.
@@ -348,7 +348,7 @@ class Emitter:
         """Emit the expression `e`, whose operands have been emitted, in the outermost loop possible. Return the value of `e`."""
         if not isinstance(e, Call):
             return self.emit_once(self.depth_of(e), e, lambda: self.leaf_emitters[type(e)](self, e))
-        args = [self.value(a) for a in e.args]
+        args = [self.emit_value(a) for a in e.args]
         if any(p[0].lanes for p in args):
             args = [self.widen(p, a) for p, a in zip(args, e.args, strict=True)]
         return self.emit_once(self.depth_of(e), e, lambda: self.emit_call(e, args))
@@ -358,7 +358,7 @@ class Emitter:
 
         Without lanes (`self.lanes` is None), the value is a scalar.
         """
-        return self.widen(self.value(e), e)
+        return self.widen(self.emit_value(e), e)
 
     def widen(self, vectors: ValueVectors, e: Expr) -> ValueVectors:
         """Return `vectors`, the value of the expression `e`, as the vectors of a step: a scalar is repeated in every lane.

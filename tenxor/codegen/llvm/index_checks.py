@@ -19,7 +19,7 @@ def emit_checked_index(em: Emitter, e: Index) -> ValueVectors:
     the lane is idle (`em.lanes.mask`).
     """
     value = e.args[0]
-    raw_indices, size, flag = em.value(value), em.size_parameter(e.size), pointer_to(em, len(em.kernel.operands) - 1)
+    raw_indices, size, flag = em.emit_value(value), em.load_size_parameter(e.size), pointer_to(em, len(em.kernel.operands) - 1)
     lanes = raw_indices[0].lanes
     limit = size.splat(lanes) if lanes else size
     positions, outside = [], []

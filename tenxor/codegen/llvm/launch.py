@@ -44,7 +44,7 @@ MAX_PACKED_ITERATIONS = 1 << 10  # iterations of a repeated plan whose arguments
 # Both are imported with the first long launch
 interruptible, worker_pool = LazyModule("tenxor._utils.interruptible"), LazyModule("tenxor.codegen.threads.worker_pool")
 launch_loop = LazyModule("tenxor.codegen.llvm.launch_loop")
-RUN_FLAG, STOP_FLAG = bytes(8), b"\1" * 8  # the values of the stop flag, behind the sizes of a kernel that listens
+RUN_FLAG, STOP_FLAG = bytes(8), b"\1" * 8  # the values of the stop flag, behind the sizes of an interruptible kernel
 
 
 class LlvmBackend(HostBackend):
@@ -129,7 +129,7 @@ class LlvmBackend(HostBackend):
 
     def listing(self, kernel: Kernel) -> str:
         """Return the assembly of `kernel` for this machine, as text."""
-        return compiler().assembly(kernel)
+        return compiler().compile_assembly(kernel)
 
 
 def _get_target() -> Target:
@@ -206,23 +206,23 @@ class _PackedArguments:
     """
 
     def __init__(self, loop: _LaunchLoop, begin: int, count: int, buffer_count: int) -> None:
-        parts: list[Array] = []
+        words_of_kernels: list[Array] = []
         buffer_indices: list[int] = []  # of each word that is an address; -1 for another word
         self._kernels, self._word_starts = loop.kernels, list[int]()  # the first word of each kernel
         for kernel, (_, output_number) in zip(loop.kernels, loop.launches, strict=True):
             self._word_starts.append(len(buffer_indices))
             block, memory_windows = kernel.pack_without_addresses(output_number, loop)
-            part = np.empty((count, len(block)), np.int64)
-            part[:] = block
+            kernel_words = np.empty((count, len(block)), np.int64)
+            kernel_words[:] = block
             kernel_indices = [-1] * len(block)
             for column, window in enumerate(memory_windows):
-                part[:, column] += window.starts if len(window.starts) == 1 else window.starts[begin : begin + count]
+                kernel_words[:, column] += window.starts if len(window.starts) == 1 else window.starts[begin : begin + count]
                 kernel_indices[column] = window.buffer_index
             if kernel.scratch_bytes:
                 kernel_indices[-2] = buffer_count
-            parts.append(part)
+            words_of_kernels.append(kernel_words)
             buffer_indices += kernel_indices
-        self._relative_words, self._buffer_indices = np.concatenate(parts, axis=1), np.array(buffer_indices)
+        self._relative_words, self._buffer_indices = np.concatenate(words_of_kernels, axis=1), np.array(buffer_indices)
         self._words, self.nbytes = np.empty_like(self._relative_words), self._relative_words.nbytes
         self.alone_records = self.pack_records([0] * len(loop.kernels))
 
@@ -305,13 +305,13 @@ class _BoundKernel:
         # With symmetric results, the first rows take longest.
         self.imbalance = 2 if kernel.contraction is not None and kernel.contraction.symmetric_pairs else 1
 
-    def launch(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+    def launch(self, out: Buffer, launch_values: LaunchValues, in_place_launch: ResumableLaunch | None = None) -> bool:
         """Run the kernel with results in `out`, and return whether the kernel met an index out of range or a negative exponent.
 
-        `given` has the memory of the sources, the scalars and the offsets (`LaunchValues`). With `once`, the launch must not run twice. It
-        is marked as done as soon as the kernel has run, or continued after an interrupt (`ResumableLaunch`).
+        `launch_values` has the memory of the sources, the scalars and the offsets (`LaunchValues`). With `in_place_launch`, the launch must
+        not run twice. It is marked as done as soon as the kernel has run, or continued after an interrupt (`ResumableLaunch`).
         """
-        nodes, offsets = given.nodes, given.offsets
+        nodes, offsets = launch_values.nodes, launch_values.offsets
         words: list[object] = [out.address + self.out_displacement + offsets[self.out_offset_index] * self.itemsize]
         for k, offset_index, displacement, itemsize in self.sources:
             words.append(nodes[k].buffer.address + displacement + offsets[offset_index] * itemsize)
@@ -321,7 +321,7 @@ class _BoundKernel:
             words.append(ctypes.addressof(flag))
         words.append(self.packed_tables)
         for k, imag in self.scalars:
-            value = given.scalars[k].value
+            value = launch_values.scalars[k].value
             words.append(value.imag if imag else value.real)
         words.append(self.packed_sizes)
         block = self.pack_arguments(*words)
@@ -332,14 +332,14 @@ class _BoundKernel:
             size = -(-self.scratch_bytes // page) * page
             scratch = allocate(size * threads, self.code.kernel.name)
             block += struct.pack("=2q", scratch.address, size)
-        if once is None and self.holds_gil:
+        if in_place_launch is None and self.holds_gil:
             self.code.call_with_gil(block, ZERO_INT64, self.split_end, ZERO_INT64)
-        elif once is None:
+        elif in_place_launch is None:
             self.run_without_gil(block, threads)
         elif self.holds_gil:
-            run_only_once(partial(self.code.call_with_gil, block, ZERO_INT64, self.split_end, ZERO_INT64), once)
+            run_only_once(partial(self.code.call_with_gil, block, ZERO_INT64, self.split_end, ZERO_INT64), in_place_launch)
         else:
-            self.run_in_place(block, once, threads, [nodes[k].buffer for k, *_ in self.sources], (out, flag, scratch))
+            self.run_in_place(block, in_place_launch, threads, [nodes[k].buffer for k, *_ in self.sources], (out, flag, scratch))
         return flag is not None and flag.value != 0
 
     def choose_chunk_size(self) -> int:
@@ -418,17 +418,19 @@ class _BoundKernel:
         else:
             self.code.call_without_gil(block, 0, self.split_extent, 0)
 
-    def run_in_place(self, packed: bytes, once: ResumableLaunch, threads: int, read_buffers: list[Buffer], held: object) -> None:
+    def run_in_place(
+        self, packed: bytes, in_place_launch: ResumableLaunch, threads: int, read_buffers: list[Buffer], kept_alive: object
+    ) -> None:
         """Run a kernel that overwrites memory it reads, with the GIL released, on up to `threads` threads if the work is large.
 
-        `packed` are the packed arguments, and `once` keeps the launch from running twice. If the run is interrupted, the function that
-        `once` has registered runs the rest of the loop. Until then, the memory that the rest needs stays alive. `read_buffers` are the
-        buffers of the sources; `held` refers to the result, the flag and the scratch memory.
+        `packed` are the packed arguments, and `in_place_launch` keeps the launch from running twice. If the run is interrupted, the
+        function that `in_place_launch` has registered runs the rest of the loop. Until then, the memory that the rest needs stays alive.
+        `read_buffers` are the buffers of the sources; `kept_alive` refers to the result, the flag and the scratch memory.
         """
         work, grain, alone = self.plan_sharing(threads)
         if any(buffer.externally_shared for buffer in read_buffers):
             work = 0  # externally shared memory is read in one slice, since another library may change it between slices
-        left, sharing = worker_pool.LoopProgress((self, read_buffers, held)), self.target.thread_limits
+        left, sharing = worker_pool.LoopProgress((self, read_buffers, kept_alive)), self.target.thread_limits
         run_rest = partial(
             worker_pool.parallel_for,
             self.code,
@@ -441,5 +443,5 @@ class _BoundKernel:
             resumed=left,
             thread_limit=threads,
         )
-        if once.register_rest(run_rest):
+        if in_place_launch.register_rest(run_rest):
             run_rest()

@@ -15,50 +15,50 @@ def build_launch_loop_ir() -> str:
     kernels. The first three words are the address of the code, the extent of the split loop, and the address of the arguments for iteration
     0. The fourth is the distance in bytes between the arguments of consecutive iterations, and the fifth the length of a chunk of the loop.
 
-    With a length of 0, the calling thread runs the whole loop. Otherwise `%helpers` worker threads take chunks, too: by the function
-    `share` of `parallel_for.py`, whose address is `%share`, with the work queue at the address `%place`.
+    With a length of 0, the calling thread runs the whole loop. Otherwise `%worker.count` worker threads take chunks, too: by the function
+    `share` of `parallel_for.py`, whose address is `%share`, with the work queue at the address `%queue`.
     """
     return f"""
-define void @repeat(ptr %kernels, i64 %count, i64 %first, i64 %last, ptr %share, ptr %place, i64 %helpers) {{
+define void @repeat(ptr %kernels, i64 %count, i64 %first, i64 %last, ptr %share, ptr %queue, i64 %worker.count) {{
 entry:
-  %begins = icmp slt i64 %first, %last
-  %has = icmp sgt i64 %count, 0
-  %any = and i1 %begins, %has
-  br i1 %any, label %turn, label %done
-turn:
-  %t = phi i64 [ %first, %entry ], [ %t.next, %turn.end ]
+  %has.iterations = icmp slt i64 %first, %last
+  %has.kernels = icmp sgt i64 %count, 0
+  %has.work = and i1 %has.iterations, %has.kernels
+  br i1 %has.work, label %iteration, label %done
+iteration:
+  %t = phi i64 [ %first, %entry ], [ %t.next, %iteration.end ]
   br label %kernel
 kernel:
-  %k = phi i64 [ 0, %turn ], [ %k.next, %next ]
-  %at = mul i64 %k, {RECORD_WORDS}
-  %row = getelementptr i64, ptr %kernels, i64 %at
-  %code = load ptr, ptr %row
-  %split.at = getelementptr i64, ptr %row, i64 1
+  %k = phi i64 [ 0, %iteration ], [ %k.next, %next ]
+  %record.offset = mul i64 %k, {RECORD_WORDS}
+  %record = getelementptr i64, ptr %kernels, i64 %record.offset
+  %code = load ptr, ptr %record
+  %split.at = getelementptr i64, ptr %record, i64 1
   %split = load i64, ptr %split.at
-  %base.at = getelementptr i64, ptr %row, i64 2
+  %base.at = getelementptr i64, ptr %record, i64 2
   %base = load ptr, ptr %base.at
-  %step.at = getelementptr i64, ptr %row, i64 3
-  %step = load i64, ptr %step.at
-  %piece.at = getelementptr i64, ptr %row, i64 4
-  %piece = load i64, ptr %piece.at
-  %skip = mul i64 %step, %t
-  %block = getelementptr i8, ptr %base, i64 %skip
-  %is.alone = icmp eq i64 %piece, 0
+  %stride.at = getelementptr i64, ptr %record, i64 3
+  %stride = load i64, ptr %stride.at
+  %chunk.at = getelementptr i64, ptr %record, i64 4
+  %chunk = load i64, ptr %chunk.at
+  %distance = mul i64 %stride, %t
+  %arguments = getelementptr i8, ptr %base, i64 %distance
+  %is.alone = icmp eq i64 %chunk, 0
   br i1 %is.alone, label %alone, label %shared
 alone:
-  call void %code(ptr %block, i64 0, i64 %split, i64 0)
+  call void %code(ptr %arguments, i64 0, i64 %split, i64 0)
   br label %next
 shared:
-  call void %share(ptr %place, ptr %code, ptr %block, i64 0, i64 %split, i64 %piece, i64 %helpers)
+  call void %share(ptr %queue, ptr %code, ptr %arguments, i64 0, i64 %split, i64 %chunk, i64 %worker.count)
   br label %next
 next:
   %k.next = add i64 %k, 1
-  %more = icmp slt i64 %k.next, %count
-  br i1 %more, label %kernel, label %turn.end
-turn.end:
+  %more.kernels = icmp slt i64 %k.next, %count
+  br i1 %more.kernels, label %kernel, label %iteration.end
+iteration.end:
   %t.next = add i64 %t, 1
-  %again = icmp slt i64 %t.next, %last
-  br i1 %again, label %turn, label %done
+  %more.iterations = icmp slt i64 %t.next, %last
+  br i1 %more.iterations, label %iteration, label %done
 done:
   ret void
 }}

@@ -65,7 +65,7 @@ def _load_components(em: Emitter, e: Load) -> ValueVectors:
         if term.step_kind in ("unit", "near") and (lanes.mask is None or masked):
             return load_small_stride(em, *emit_row(), 1 if term.step_kind == "unit" else term.value, element)
         if term.step_kind == "stride" and lanes.mask is None:
-            return load_strided(em, *emit_row(), em.size_parameter(term.value), element)
+            return load_strided(em, *emit_row(), em.load_size_parameter(term.value), element)
     offsets = emit_positions(em, e.address, e.args)
     if component_count == 1 and indices_differ and (lanes is None or lanes.mask is None):
         return [load_lane_by_lane(pointer, o, element) for o in offsets]
@@ -81,7 +81,7 @@ def store(em: Emitter, s: Store) -> None:
     if s.predicate is None:
         prepare_store(em, s)()
         return
-    predicate, *masks = em.value(s.predicate)
+    predicate, *masks = em.emit_value(s.predicate)
     em.continue_innermost()
     for mask in masks:
         predicate = predicate | mask
@@ -95,7 +95,7 @@ def prepare_store(em: Emitter, s: Store) -> Callable[[], None]:
     """
     em.continue_innermost()
     term = find_lane_term(s.address, em.lanes)
-    raw_values = [em.value(e) for e in s.values]
+    raw_values = [em.emit_value(e) for e in s.values]
     values = [x[:1] if term is None else em.widen(x, e) for x, e in zip(raw_values, s.values, strict=True)]
     dtype = em.kernel.operands[s.operand].dtype
     element, pointer = memory_type(dtype), pointer_to(em, s.operand)
@@ -149,7 +149,7 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
         for u in range(lanes.unroll):
             row_start.at(index + u * lanes.width, element).load(vector(element, lanes.width), volatile=True)
         return
-    distance = em.size_parameter(axis_term.value)
+    distance = em.load_size_parameter(axis_term.value)
     em.continue_innermost()
     prefetch(row_start.at(index + distance, element), lanes.width * lanes.unroll, element)
 

@@ -60,8 +60,8 @@ class Panels:
     hundred steps of a single panel. With `has_step_pointers`, an iteration of a tile, of several steps, reads packed elements from pointers
     of its own: registers with the address of the first step.
 
-    In the methods, `value_number` is the index of a value in `side.values`, and `e` is a value. `first` is the first index of a block of
-    the side's axis, and `last` the index behind the block. A run is a range of indices with contiguous elements in memory.
+    In the methods, `value_number` is the index of a value in `side.values`, and `e` is a value. `block_begin` is the first index of a block
+    of the side's axis, and `block_end` the index behind the block. A run is a range of indices with contiguous elements in memory.
     """
 
     def __init__(
@@ -84,17 +84,17 @@ class Panels:
 
     # Packed
 
-    def pack(self, first: Value, last: Value) -> None:
-        """Emit the packing of the block from `first` up to, but without, `last`; emit nothing for a side read in place."""
+    def pack(self, block_begin: Value, block_end: Value) -> None:
+        """Emit the packing of the block from `block_begin` up to, but without, `block_end`; emit nothing for a side read in place."""
         if self.side.is_packed:
             for value_number, e in enumerate(self.side.values):
                 term = self.find_run_table(e)
                 if term is not None:
-                    self.pack_runs(value_number, e, term, first, last)
+                    self.pack_runs(value_number, e, term, block_begin, block_end)
                 elif self.is_step_major(e):
-                    self.pack_transposed(value_number, e, first, last)
+                    self.pack_transposed(value_number, e, block_begin, block_end)
                 else:
-                    self.pack_along_panel(value_number, e, first, last)
+                    self.pack_along_panel(value_number, e, block_begin, block_end)
 
     def is_step_major(self, e: Expr) -> bool:
         """Return whether more of the loads in `e` are contiguous along the last summed axis than along the side's axis."""
@@ -103,7 +103,7 @@ class Panels:
 
     def pointer_to_panels(self, value_number: int) -> Value:
         """Emit the pointer to the first packed panel of the value with number `value_number`."""
-        padded = self.em.size_parameter(self.side.block) + self.panel_size
+        padded = self.em.load_size_parameter(self.side.block) + self.panel_size
         return self.memory.at(
             padded * (self.panel_steps + self.em.target.loops.register_transpose_side) * self.count_bytes_before(value_number), I8
         )
@@ -148,7 +148,7 @@ class Panels:
 
         def emit_nested(axes: Sequence[int], number: Value | None) -> None:
             axis, *inner = axes
-            start, end = self.packed_range if number is None and self.packed_range is not None else (zero, em.extent(axis))
+            start, end = self.packed_range if number is None and self.packed_range is not None else (zero, em.load_extent(axis))
             em.continue_innermost()
             base = zero - start if number is None else number * end
 
@@ -167,8 +167,8 @@ class Panels:
         emit_nested(self.summed_axes, None)
         return stopped[0]
 
-    def pack_along_panel(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
-        """Emit the packing of the value `e` for the block from `first` to `last`, with lanes along the side's axis."""
+    def pack_along_panel(self, value_number: int, e: Expr, block_begin: Value, block_end: Value) -> None:
+        """Emit the packing of the value `e` for the block from `block_begin` to `block_end`, with lanes along the side's axis."""
         em, dtype = self.em, e.dtype.compute_dtype
         width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel_size % w == 0 and w <= em.width)
 
@@ -187,28 +187,28 @@ class Panels:
             self.emit_step_loops(1, pack_step)
             em.lanes = None
 
-        next_index = first
+        next_index = block_begin
         for panel_count in (em.target.blocks.panels_per_pack, 1):
 
             def pack_panels(begin: Value, panel_count: int = panel_count) -> Value:
                 em.lanes = Lanes(self.axis, width, panel_count * self.panel_size // width)
                 em.continue_innermost()
                 starts = [begin + n * self.panel_size for n in range(panel_count)]
-                pack([self.pointer_to_panel(value_number, first, start) for start in starts], 0)
+                pack([self.pointer_to_panel(value_number, block_begin, start) for start in starts], 0)
                 em.continue_innermost()
                 return begin + panel_count * self.panel_size
 
-            next_index = em.emit_loop(self.axis, next_index, last, pack_panels, min_remaining=panel_count * self.panel_size)
+            next_index = em.emit_loop(self.axis, next_index, block_end, pack_panels, min_remaining=panel_count * self.panel_size)
 
         def pack_rest(begin: Value) -> Value:
             em.lanes = Lanes(self.axis, width, 1, is_masked=True)
-            mask_idle_lanes(em, begin, last)
-            panel = self.pointer_to_panel(value_number, first, next_index)
+            mask_idle_lanes(em, begin, block_end)
+            panel = self.pointer_to_panel(value_number, block_begin, next_index)
             pack([panel], begin - next_index)
             em.continue_innermost()
             return begin + width
 
-        em.emit_loop(self.axis, next_index, last, pack_rest)
+        em.emit_loop(self.axis, next_index, block_end, pack_rest)
 
     def find_run_table(self, e: Expr) -> Term | None:
         """Return the term by which the address of `e`, a load, depends on the axis of this side, if the term is an offset table.
@@ -220,17 +220,19 @@ class Panels:
         assert isinstance(e, Load)
         return next((t for t in e.address.terms if t.axis == self.axis and t.step_kind == "table"), None)
 
-    def pack_runs(self, value_number: int, e: Expr, term: Term, first: Value, last: Value) -> None:
-        """Emit the packing of the value `e` for the block from `first` to `last`, run by run; the offset table of `term` tells the runs."""
+    def pack_runs(self, value_number: int, e: Expr, term: Term, block_begin: Value, block_end: Value) -> None:
+        """Emit the packing of the value `e` for the block from `block_begin` to `block_end`, run by run; the offset table of `term` tells
+        the runs.
+        """
 
         def pack_panel(panel_begin: Value) -> Value:
             self.em.continue_innermost()
             next_panel = panel_begin + self.panel_size
-            end = select_smaller(last, next_panel)
-            self.copy_runs(e, term, (panel_begin, end), self.pointer_to_first_step(value_number, first, panel_begin), self.step_range)
+            end = select_smaller(block_end, next_panel)
+            self.copy_runs(e, term, (panel_begin, end), self.pointer_to_first_step(value_number, block_begin, panel_begin), self.step_range)
             return next_panel
 
-        self.em.emit_loop(self.axis, first, last, pack_panel, binds_axis=False)
+        self.em.emit_loop(self.axis, block_begin, block_end, pack_panel, binds_axis=False)
 
     def copy_runs(self, e: Expr, term: Term, indices: tuple[Value, Value], into: Value, steps: tuple[Value, Value]) -> None:
         """Emit the copy of the runs of a panel to the panel at `into`.
@@ -296,8 +298,8 @@ class Panels:
         length = bits if width == 64 else bits.cast("zext", I64)  # the mask of 64 lanes is a word
         return offset, mask_first_lanes(length, width), length
 
-    def pack_transposed(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
-        """Emit the packing of the value `e` for the block from `first` to `last`, with lanes along the steps (`is_step_major`).
+    def pack_transposed(self, value_number: int, e: Expr, block_begin: Value, block_end: Value) -> None:
+        """Emit the packing of the value `e` for the block from `block_begin` to `block_end`, with lanes along the steps (`is_step_major`).
 
         The value is read in squares of rows and steps, transposed in registers, and stored.
         """
@@ -307,15 +309,15 @@ class Panels:
 
         def pack_band(begin: Value) -> Value:
             """Emit the packing of as many rows as a square has, from row `begin` on; return the row behind them."""
-            offset = self.offset_in_panel(first, begin)
-            into = self.pointer_to_panel(value_number, first, begin - offset)
-            final = last - 1
+            offset = self.offset_in_panel(block_begin, begin)
+            into = self.pointer_to_panel(value_number, block_begin, begin - offset)
+            final = block_end - 1
             rows = [select_smaller(final, row) for row in [begin + r for r in range(side)]]
 
             def pack_square(k: Value, number: Value) -> Value:
                 if em.lanes is not None and em.lanes.is_masked:
                     alone = self.packed_range if len(self.summed_axes) == 1 else None
-                    mask_idle_lanes(em, k, em.extent(self.summed_axes[-1]) if alone is None else alone[1])
+                    mask_idle_lanes(em, k, em.load_extent(self.summed_axes[-1]) if alone is None else alone[1])
                 vectors = [to_memory(dtype, self.value_at_row(e, row)) for row in rows]
                 em.continue_innermost()
                 to = number * self.panel_size + offset
@@ -334,7 +336,7 @@ class Panels:
             em.continue_innermost()
             return begin + side
 
-        em.emit_loop(self.axis, first, last, pack_band, binds_axis=False)
+        em.emit_loop(self.axis, block_begin, block_end, pack_band, binds_axis=False)
 
     def value_at_row(self, e: Expr, row: Value) -> Value:
         """Emit the value `e` at the index `row` of the side's axis, as one vector with an element for each step of the present lanes."""

@@ -24,22 +24,22 @@ def build_strided_rows_ir(pointers: int, scalars: int, *, has_scratch: bool) -> 
     return f"""
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define void @rows(ptr %block, i64 %begin, i64 %end, i64 %worker) {{
+define void @rows(ptr %arguments, i64 %begin, i64 %end, i64 %worker) {{
 entry:
-  %inner = alloca i64, i64 {head + MAX_INNER_SIZES + 1 + SCRATCH_WORDS}
+  %kernel.arguments = alloca i64, i64 {head + MAX_INNER_SIZES + 1 + SCRATCH_WORDS}
   %counts = alloca i64, i64 {MAX_OUTER_AXES}
-  %kernel.at = getelementptr i64, ptr %block, i64 {head}
+  %kernel.at = getelementptr i64, ptr %arguments, i64 {head}
   %kernel = load ptr, ptr %kernel.at
-  %n.at = getelementptr i64, ptr %block, i64 {head + 1}
+  %n.at = getelementptr i64, ptr %arguments, i64 {head + 1}
   %n = load i64, ptr %n.at
-  %size.count.at = getelementptr i64, ptr %block, i64 {head + 2}
+  %size.count.at = getelementptr i64, ptr %arguments, i64 {head + 2}
   %size.count = load i64, ptr %size.count.at
-  %sizes = getelementptr i64, ptr %block, i64 {head + 3}
+  %sizes = getelementptr i64, ptr %arguments, i64 {head + 3}
   %axis.count.at = getelementptr i64, ptr %sizes, i64 %size.count
   %axis.count = load i64, ptr %axis.count.at
   %axes = getelementptr i64, ptr %axis.count.at, i64 1
 {"".join([_copy_word(k) for k in range(head)])}
-  %inner.sizes = getelementptr i64, ptr %inner, i64 {head}
+  %kernel.sizes = getelementptr i64, ptr %kernel.arguments, i64 {head}
   br label %size
 size:
   %s = phi i64 [ 0, %entry ], [ %s.next, %size.copy ]
@@ -48,12 +48,12 @@ size:
 size.copy:
   %s.from = getelementptr i64, ptr %sizes, i64 %s
   %s.word = load i64, ptr %s.from
-  %s.to = getelementptr i64, ptr %inner.sizes, i64 %s
+  %s.to = getelementptr i64, ptr %kernel.sizes, i64 %s
   store i64 %s.word, ptr %s.to
   %s.next = add i64 %s, 1
   br label %size
 start:
-  %stop.at = getelementptr i64, ptr %inner.sizes, i64 %size.count
+  %stop.at = getelementptr i64, ptr %kernel.sizes, i64 %size.count
   store i64 0, ptr %stop.at
 {_copy_scratch_words(pointers) if has_scratch else ""}
   br label %seek
@@ -78,7 +78,7 @@ row:
   %r.more = icmp slt i64 %r, %end
   br i1 %r.more, label %run, label %done
 run:
-  call void %kernel(ptr %inner, i64 0, i64 %n, i64 %worker)
+  call void %kernel(ptr %kernel.arguments, i64 0, i64 %n, i64 %worker)
   %r.next = add i64 %r, 1
   br label %step
 step:
@@ -113,9 +113,9 @@ done:
 def _copy_word(k: int) -> str:
     """Return the text of the instructions that copy word `k` of the arguments of `rows` to the arguments of the inner kernel."""
     return f"""
-  %word{k}.from = getelementptr i64, ptr %block, i64 {k}
+  %word{k}.from = getelementptr i64, ptr %arguments, i64 {k}
   %word{k} = load i64, ptr %word{k}.from
-  %word{k}.to = getelementptr i64, ptr %inner, i64 {k}
+  %word{k}.to = getelementptr i64, ptr %kernel.arguments, i64 {k}
   store i64 %word{k}, ptr %word{k}.to"""
 
 
@@ -142,7 +142,7 @@ def _move_pointer(prefix: str, p: int, steps: str, axis: str = "") -> str:
   %{prefix}.stride{p}.at = getelementptr i64, ptr %{axis or prefix}.axis, i64 {p + 1}
   %{prefix}.stride{p} = load i64, ptr %{prefix}.stride{p}.at
   %{prefix}.distance{p} = mul i64 %{prefix}.stride{p}, {steps}
-  %{prefix}.pointer{p}.at = getelementptr i64, ptr %inner, i64 {p}
+  %{prefix}.pointer{p}.at = getelementptr i64, ptr %kernel.arguments, i64 {p}
   %{prefix}.pointer{p} = load i64, ptr %{prefix}.pointer{p}.at
   %{prefix}.moved{p} = add i64 %{prefix}.pointer{p}, %{prefix}.distance{p}
   store i64 %{prefix}.moved{p}, ptr %{prefix}.pointer{p}.at"""

@@ -65,7 +65,7 @@ def emit_mirror_copy(em: Emitter, s: Contraction, rows: tuple[Value, Value], col
     def copy_band(width: int, column: Value) -> Value:
         """Emit the copy of `width` columns from `column` on: squares, and then single rows. Return the column behind them."""
         em.continue_innermost()
-        first, end = rows[0], select_smaller(rows[1], column + width)
+        next_row, end = rows[0], select_smaller(rows[1], column + width)
 
         def copy_square(i: Value) -> Value:
             em.continue_innermost()
@@ -82,8 +82,8 @@ def emit_mirror_copy(em: Emitter, s: Contraction, rows: tuple[Value, Value], col
             return i + 1
 
         if width == side:
-            first = em.emit_loop(s.left.axis, first, end, copy_square, min_remaining=side, binds_axis=False)
-        em.emit_loop(s.left.axis, first, end, copy_row, binds_axis=False)
+            next_row = em.emit_loop(s.left.axis, next_row, end, copy_square, min_remaining=side, binds_axis=False)
+        em.emit_loop(s.left.axis, next_row, end, copy_row, binds_axis=False)
         em.continue_innermost()
         return column + width
 

@@ -62,7 +62,7 @@ class _TileSource:
         self.tile = pointer_to_tile(em, s.tile, self.element, s.side)
         self.pointer = pointer_to(em, s.operand)
         self.start = sum_scalar_terms(em, s.address, [t for t in s.address.terms if t.axis not in (s.contiguous_axis, s.read_axis)])
-        self.stride = em.size_parameter(next(t.value for t in s.address.terms if t.axis == s.read_axis))
+        self.stride = em.load_size_parameter(next(t.value for t in s.address.terms if t.axis == s.read_axis))
 
     def locate_element(self, i: Value, j: Value) -> tuple[Value, Value]:
         """Emit pointers to element (i, j) of the operand and to the copy of the element in the tile, and return both."""

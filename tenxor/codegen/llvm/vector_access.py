@@ -5,8 +5,8 @@ An element may have several parts side by side, as complex ones have: its type i
 own. So whole vectors are taken apart after a load, and joined before a store.
 
 A step is `em.lanes.unroll` vectors of `em.lanes.width` lanes, numbered by `u`. A row is the elements along the axis of the lanes. The
-argument `start`, or `row_start`, points to the element at index 0, and `index` is the index of the first lane of the step. The argument
-`element` is the type of an element in memory. Offsets, strides and steps are counted in elements.
+argument `row_start` points to the element at index 0, and `index` is the index of the first lane of the step. The argument `element` is the
+type of an element in memory. Offsets, strides and steps are counted in elements.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ def repeat_mask(mask: Value, component_count: int) -> Value:
 # --- contiguous elements ----------------------------------------------------------------------------------------------
 
 
-def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) -> Value:
+def load_vector(em: Emitter, row_start: Value, index: Value, u: int, element: Type) -> Value:
     """Emit the load of vector number `u` of a step, of contiguous elements, in active lanes; idle lanes are 0.
 
-    `start` points to index 0, and `index` is the index of the step's first element. `element` is the type of an element in memory. The
+    `row_start` points to index 0, and `index` is the index of the step's first element. `element` is the type of an element in memory. The
     vector has the lanes of the step, or twice as many for complex elements: both parts stay side by side.
     """
     assert em.lanes is not None
     width, component_count, count = em.lanes.width, count_components(element), count_active_lanes(em)
-    pointer, kind = vector_pointer(start, index, u * width, element), vector(element.element, component_count * width)
+    pointer, kind = vector_pointer(row_start, index, u * width, element), vector(element.element, component_count * width)
 
     def load_active(mask: Value) -> Value:
         if count is not None and component_count == 1 and element.bytes < em.target.loops.min_masked_itemsize:
@@ -114,17 +114,19 @@ def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) 
     return loaded
 
 
-def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type, components: Sequence[Value], streamed: bool) -> None:
+def store_vector(
+    em: Emitter, row_start: Value, index: Value, u: int, element: Type, components: Sequence[Value], is_nontemporal: bool
+) -> None:
     """Emit the store of the active lanes of vector number `u` of a step to contiguous elements.
 
     `components` has the vector, or for complex elements the vectors of the real and the imaginary parts. `element` is the type of an
-    element in memory. `start` points to index 0, and `index` is the index of the first element of the step. With `streamed`, the address
-    of a full vector must be a multiple of its size. The vector bypasses the caches if it has at least `Streams.min_vector_bytes` bytes.
-    Stores of some lanes only are ordinary.
+    element in memory. `row_start` points to index 0, and `index` is the index of the first element of the step. With `is_nontemporal`, the
+    address of a full vector must be a multiple of its size. The vector bypasses the caches if it has at least `Streams.min_vector_bytes`
+    bytes. Stores of some lanes only are ordinary.
     """
     assert em.lanes is not None
     width, n, count = em.lanes.width, len(components), count_active_lanes(em)
-    start_pointer = vector_pointer(start, index, u * width, element)
+    start_pointer = vector_pointer(row_start, index, u * width, element)
     pointers = [start_pointer.at(k * width, element.element) if k else start_pointer for k in range(n)]
     order = [k // n + width * (k % n) for k in range(n * width)]
     vectors = [components[0].shuffle(order[k * width :][:width], components[1]) for k in range(n)] if n > 1 else components
@@ -140,10 +142,10 @@ def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type,
 
     def store_whole() -> None:
         for pointer, x in zip(pointers, vectors, strict=True):
-            if streamed and x.type.bytes >= em.target.streams.min_vector_bytes:
+            if is_nontemporal and x.type.bytes >= em.target.streams.min_vector_bytes:
                 pointer.store(x, x.type.bytes, em.module.attach_metadata("nontemporal", "i32 1"))
             else:
-                pointer.store(x, x.type.bytes if streamed else 0)
+                pointer.store(x, x.type.bytes if is_nontemporal else 0)
 
     emit_masked_or_full(em, store_active, store_whole)
 
@@ -203,9 +205,9 @@ def _store_halves(x: Value, start: Value, count: Value) -> None:
     _store_halves(x.builder.choose((count & size).differs(0), store_low, lambda: [low])[0], start, count)
 
 
-def vector_pointer(start: Value, index: Value, offset: int, element: Type) -> Value:
-    """Emit the pointer to the element of type `element` at `index + offset`, given the pointer `start` to the element at 0."""
-    pointer = start.at(index, element)
+def vector_pointer(row_start: Value, index: Value, offset: int, element: Type) -> Value:
+    """Emit the pointer to the element of type `element` at `index + offset`, given the pointer `row_start` to the element at 0."""
+    pointer = row_start.at(index, element)
     return pointer.at(offset, element) if offset else pointer
 
 
@@ -269,20 +271,20 @@ def load_lane_by_lane(pointer: Value, offsets: Value, element: Type) -> Value:
 # --- constant strides -------------------------------------------------------------------------------------------------
 
 
-def load_strided(em: Emitter, start: Value, index: Value, stride: Value, element: Type) -> ValueVectors:
+def load_strided(em: Emitter, row_start: Value, index: Value, stride: Value, element: Type) -> ValueVectors:
     """Emit the load of elements of a row at a distance of `stride` elements, lane by lane, for every lane of a step. A mask is not allowed.
 
-    `start` points to index 0 of the row, and `index` is the index of the first lane. Return the vectors of the step; for complex elements,
-    the vectors of the real parts, then of the imaginary parts. Compared with a gather, this takes between a third of the time and the same
-    time, depending on the processor.
+    `row_start` points to index 0 of the row, and `index` is the index of the first lane. Return the vectors of the step; for complex
+    elements, the vectors of the real parts, then of the imaginary parts. Compared with a gather, this takes between a third of the time and
+    the same time, depending on the processor.
     """
     lanes = em.lanes
     assert lanes is not None
     if count_components(element) > 1:
-        return _load_strided_pairs(em, start, index, stride, element)
+        return _load_strided_pairs(em, row_start, index, stride, element)
     group = min(em.target.loops.loads_per_address, lanes.width)
     steps = [stride * k for k in range(group + 1)]
-    pointer = start.at(index * stride, element)
+    pointer = row_start.at(index * stride, element)
     vectors: ValueVectors = []
     for _ in range(lanes.unroll):
         x = em.builder.undefined(vector(element, lanes.width))
@@ -294,7 +296,7 @@ def load_strided(em: Emitter, start: Value, index: Value, stride: Value, element
     return vectors
 
 
-def _load_strided_pairs(em: Emitter, start: Value, index: Value, stride: Value, pair: Type) -> ValueVectors:
+def _load_strided_pairs(em: Emitter, row_start: Value, index: Value, stride: Value, pair: Type) -> ValueVectors:
     """Emit the load of complex elements at a constant stride: both parts of an element by one load. Return the vectors as `load_strided`
     does.
 
@@ -302,7 +304,7 @@ def _load_strided_pairs(em: Emitter, start: Value, index: Value, stride: Value, 
     """
     lanes = em.lanes
     assert lanes is not None
-    pointer = start.at(index * stride, pair)
+    pointer = row_start.at(index * stride, pair)
     vectors: ValueVectors = []
     for _ in range(lanes.unroll):
         pieces: ValueVectors = []

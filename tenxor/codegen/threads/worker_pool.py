@@ -116,12 +116,12 @@ class _WorkerPool:
 _warned = False
 
 
-def _warn_once(running: int, requested: int, error: Exception) -> None:
-    """Warn, once in a process, that only `running` of the `requested` threads share large work. `error` is the reason."""
+def _warn_once(running_count: int, requested_count: int, error: Exception) -> None:
+    """Warn, once in a process, that only `running_count` of the `requested_count` threads share large work. `error` is the reason."""
     global _warned
     if not _warned:
         _warned = True
-        message = f"tenxor: large work is shared by {running} of {requested} threads, as the system starts no more ({error})"
+        message = f"tenxor: large work is shared by {running_count} of {requested_count} threads, as the system starts no more ({error})"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

@@ -105,8 +105,8 @@ class Load(Expr):
         return Load(self.operand, self.address, self.dtype, args, self.component)
 
     def __repr__(self) -> str:
-        part = "" if self.component is None else COMPONENT_SUFFIXES[self.component]
-        return f"p{self.operand}[{show_address(self.address, indices=self.args)}]{part}"
+        suffix = "" if self.component is None else COMPONENT_SUFFIXES[self.component]
+        return f"p{self.operand}[{show_address(self.address, indices=self.args)}]{suffix}"
 
 
 class Index(Expr):
@@ -199,8 +199,8 @@ class TileElement(Expr):
         self._set(dtype, tile, contiguous_axis, read_axis, side, component)
 
     def __repr__(self) -> str:
-        part = "" if self.component is None else COMPONENT_SUFFIXES[self.component]
-        return f"tile{self.tile}[{axis_name(self.contiguous_axis)}, {axis_name(self.read_axis)}]{part}"
+        suffix = "" if self.component is None else COMPONENT_SUFFIXES[self.component]
+        return f"tile{self.tile}[{axis_name(self.contiguous_axis)}, {axis_name(self.read_axis)}]{suffix}"
 
 
 class RowLoad(Expr):

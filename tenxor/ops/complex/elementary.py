@@ -51,9 +51,9 @@ def float64_const(value: float) -> Const:
     return Const(value, float64)
 
 
-def copy_sign(size: Expr | float, of: Expr) -> Expr:
-    """Return the magnitude of `size` with the sign of `of`, as an expression."""
-    return call("copysign", size, of)
+def copy_sign(magnitude: Expr | float, sign_source: Expr) -> Expr:
+    """Return the absolute value of `magnitude` with the sign of `sign_source`, as an expression."""
+    return call("copysign", magnitude, sign_source)
 
 
 def is_finite(x: Expr) -> Expr:

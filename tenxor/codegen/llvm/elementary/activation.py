@@ -195,28 +195,29 @@ def gelu_from_tables(x: Value) -> Value:
     Each factor is a number of a table, and a relative change. So everything but the product of |x| and the two numbers is small, and its
     rounding does not show.
     """
-    size, root_scale = x.abs(), GELU_SCALE[32] ** 0.5  # scaling by its inverse, twice, keeps intermediates normal
-    is_nonzero, positive_part = size < GELU_IS_0[32], select_larger(x, -0.0)
-    power, change = power_by_eighths(size, 1 / root_scale)
+    magnitude, root_scale = x.abs(), GELU_SCALE[32] ** 0.5  # scaling by its inverse, twice, keeps intermediates normal
+    is_nonzero, positive_part = magnitude < GELU_IS_0[32], select_larger(x, -0.0)
+    power, change = power_by_eighths(magnitude, 1 / root_scale)
     power = select(is_nonzero, power, 0.0)  # beyond, its bits mean nothing
-    entry = make_half_octave_lookup(fma(size, INTERVAL_SLOPE, INTERVAL_OFFSET), INTERVAL_OFFSET)
-    d = size - entry(GELU_CENTRES)
+    entry = make_half_octave_lookup(fma(magnitude, INTERVAL_SLOPE, INTERVAL_OFFSET), INTERVAL_OFFSET)
+    d = magnitude - entry(GELU_CENTRES)
     slope, *bends = [entry(table) for table in GELU_NEAR_CENTRES]
     bend = polynomial(d, bends) * d
     change = fma(d, slope, fma(d, fma(slope + bend, change, bend), change))  # the largest term is added last, and rounded only there
-    factor, factor_low = exact_product(size, entry([value / root_scale for value in GELU_AT_CENTRES]))
+    factor, factor_low = exact_product(magnitude, entry([value / root_scale for value in GELU_AT_CENTRES]))
     tail = fma(factor, power, power * fma(factor, change, factor_low))
     return select(is_nonzero, fma(tail, -root_scale * root_scale, positive_part), positive_part)
 
 
-def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
-    """Emit 2**(-size**2 / HALVING_DISTANCE) times `times`, a power of 2, in float32. Return two values p and c: the product is p (1 + c).
+def power_by_eighths(magnitude: Value, times: float) -> tuple[Value, Value]:
+    """Emit 2**(-magnitude**2 / HALVING_DISTANCE) times `times`, a power of 2, in float32. Return two values p and c: the product is p (1 +
+    c).
 
     The first is the power with its exponent rounded to eighths, times `times`; the second is the relative change from there.
     """
     rounder = FLOAT32_FORMAT.rounder / len(EIGHTH_POWERS)  # adding it rounds to eighths, which are the lowest bits of the sum
-    shifted = fma(size * size, -1 / HALVING_DISTANCE, rounder)
-    remainder = fma(size, size, fma(shifted, HALVING_DISTANCE, -rounder * HALVING_DISTANCE))
+    shifted = fma(magnitude * magnitude, -1 / HALVING_DISTANCE, rounder)
+    remainder = fma(magnitude, magnitude, fma(shifted, HALVING_DISTANCE, -rounder * HALVING_DISTANCE))
     # The low bits tell the eighth. They go into the fraction where whole powers go into the exponent, so the table is without them.
     eighths, shift = shifted.as_bits(), FLOAT32_FORMAT.fraction_bits - 3
     table = [FLOAT32_FORMAT.from_bits(FLOAT32_FORMAT.to_bits(power * times) - (k << shift)) for k, power in enumerate(EIGHTH_POWERS)]
@@ -226,16 +227,16 @@ def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
 
 def gelu_by_division(x: Value) -> Value:
     """Emit gelu of x in float64. For a >= 0, gelu(-a) is -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend); bend is a polynomial."""
-    size, scale = x.abs(), GELU_SCALE[64]
-    size = select(size < GELU_IS_0[64], size, 0.0)  # beyond, the term added to max(x, 0) is 0, as at 0
-    minus_half = size * -0.5
-    (r, r_low), shifted = reduce_by_ln2_exactly(*exact_product(minus_half, size))
+    magnitude, scale = x.abs(), GELU_SCALE[64]
+    magnitude = select(magnitude < GELU_IS_0[64], magnitude, 0.0)  # beyond, the term added to max(x, 0) is 0, as at 0
+    minus_half = magnitude * -0.5
+    (r, r_low), shifted = reduce_by_ln2_exactly(*exact_product(minus_half, magnitude))
     dividend = fma(minus_half, r, minus_half)
     dividend_low = fma(minus_half, exp_tail(r) + r_low, fma(minus_half, r, minus_half - dividend))
-    bend = polynomial((size - GELU_CENTRE) / (size + GELU_CENTRE), GELU_BEND)
-    slope, slope_low = fast_sum(size.constant(1.0), bend)
-    divisor = fma(size, slope, 1.0)
-    divisor_low = fma(size, slope_low, fma(size, slope, 1.0 - divisor))
+    bend = polynomial((magnitude - GELU_CENTRE) / (magnitude + GELU_CENTRE), GELU_BEND)
+    slope, slope_low = fast_sum(magnitude.constant(1.0), bend)
+    divisor = fma(magnitude, slope, 1.0)
+    divisor_low = fma(magnitude, slope_low, fma(magnitude, slope, 1.0 - divisor))
     inverse = 1.0 / divisor
     tail = correct_quotient(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low)
     return fma(tail * scale_of(shifted, 1 / scale), scale, select_larger(x, 0.0)).with_sign_of(x)

@@ -59,19 +59,19 @@ TANH_IS_ONE = {32: 9.5, 64: 20.0}  # from here on, tanh rounds to 1
 
 def tanh(x: Value) -> Value:
     """Emit the hyperbolic tangent of x: 1 or -1 for infinities, NaN for NaN."""
-    size = select_smaller(x.abs(), TANH_IS_ONE[x.format.bits])
-    magnitude = tanh_from_table if x.format.bits == 32 else tanh_in_two_parts
-    return magnitude(size).with_sign_of(x)
+    magnitude = select_smaller(x.abs(), TANH_IS_ONE[x.format.bits])
+    tanh_of_magnitude = tanh_from_table if x.format.bits == 32 else tanh_in_two_parts
+    return tanh_of_magnitude(magnitude).with_sign_of(x)
 
 
-def tanh_from_table(size: Value) -> Value:
-    """Emit the tanh of `size`, a float32 from 0 to `TANH_IS_ONE`, as T + (1 - T**2) tanh(d) / (1 + T tanh(d)).
+def tanh_from_table(magnitude: Value) -> Value:
+    """Emit the tanh of `magnitude`, a float32 from 0 to `TANH_IS_ONE`, as T + (1 - T**2) tanh(d) / (1 + T tanh(d)).
 
-    Here `size` = centre + d for the centre of its interval, from the table `CENTRES`. T, from the table `TANHS`, is the tanh of the centre.
-    The exact tanh of the centre is very nearly the float T. So 1 - T**2 is precise where T is very nearly 1, too.
+    Here `magnitude` = centre + d for the centre of its interval, from the table `CENTRES`. T, from the table `TANHS`, is the tanh of the
+    centre. The exact tanh of the centre is very nearly the float T. So 1 - T**2 is precise where T is very nearly 1, too.
     """
-    entry = make_quarter_octave_lookup(size, FIRST_INTERVAL_BITS)
-    d = size - entry(CENTRES)
+    entry = make_quarter_octave_lookup(magnitude, FIRST_INTERVAL_BITS)
+    d = magnitude - entry(CENTRES)
     z = d * d
     step = fma(polynomial(z, TANH_TAIL[32]), z * d, d)
     at_centre = entry(TANHS)
@@ -79,27 +79,27 @@ def tanh_from_table(size: Value) -> Value:
     return at_centre + slope * step / fma(at_centre, step, 1.0)
 
 
-def tanh_in_two_parts(size: Value) -> Value:
-    """Emit the tanh of `size`, a float64 from 0 to `TANH_IS_ONE`: a polynomial near 0, and 1 - 2 / (e**(2 size) + 1) elsewhere."""
-    z = size * size
-    near_zero = fma(polynomial(z, TANH_TAIL[64]) * z, size, size)
-    # 2 size / ln 2 = n + f. In the rest, the error of the factor counts little.
+def tanh_in_two_parts(magnitude: Value) -> Value:
+    """Emit the tanh of `magnitude`, a float64 from 0 to `TANH_IS_ONE`: a polynomial near 0, else 1 - 2 / (e**(2 magnitude) + 1)."""
+    z = magnitude * magnitude
+    near_zero = fma(polynomial(z, TANH_TAIL[64]) * z, magnitude, magnitude)
+    # 2 magnitude / ln 2 = n + f. In the rest, the error of the factor counts little.
     rounder = FLOAT64_FORMAT.rounder
-    shifted = fma(size, 2 * LOG2_E, rounder)
-    f = fma(size, 2 * LOG2_E, rounder - shifted)
+    shifted = fma(magnitude, 2 * LOG2_E, rounder)
+    f = fma(magnitude, 2 * LOG2_E, rounder - shifted)
     scale = scale_of(shifted)
     # e**2size + 1 with one rounding: 2**n + 1 is exact.
     far_from_zero = 1.0 - 2.0 / fma(polynomial(f, EXP2_TAIL) * f, scale, scale + 1.0)
-    return select(size < TANH_NEAR, near_zero, far_from_zero)
+    return select(magnitude < TANH_NEAR, near_zero, far_from_zero)
 
 
-def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
-    """Emit half of the sinh and half of the cosh of `size`, a float64 >= 0, and return both. Sinh and cosh themselves may overflow.
+def sinh_and_cosh(magnitude: Value) -> tuple[Value, Value]:
+    """Emit half of the sinh and half of the cosh of `magnitude`, a float64 >= 0, and return both. Sinh and cosh themselves may overflow.
 
-    With size = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter two are half of 2**n -+
+    With magnitude = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter two are half of 2**n -+
     2**-n. So no digits cancel near 0, where n is 0.
     """
-    r, shifted = reduce_by_ln2(select_smaller(size, OVERFLOW_FROM))
+    r, shifted = reduce_by_ln2(select_smaller(magnitude, OVERFLOW_FROM))
     n = extract_integer(shifted)
     up = power_of_two(n - 2)
     down = power_of_two(select(n < 1000, -n, -1000) - 2)
@@ -116,9 +116,9 @@ def sinh(x: Value) -> Value:
     """Emit the hyperbolic sine of x; a float32 is computed in float64 and rounded."""
     if x.format.bits == 32:
         return sinh(x.to_double()).to_single()
-    size = x.abs()
-    half, _ = sinh_and_cosh(size)
-    return select(size < x.format.epsilon, x, (half + half).with_sign_of(x))
+    magnitude = x.abs()
+    half, _ = sinh_and_cosh(magnitude)
+    return select(magnitude < x.format.epsilon, x, (half + half).with_sign_of(x))
 
 
 def cosh(x: Value) -> Value:
@@ -133,10 +133,10 @@ def asinh(x: Value) -> Value:
     """Emit the inverse hyperbolic sine: log(1 + w) with w = |x| + x**2 / (1 + sqrt(1 + x**2))."""
     if x.format.bits == 32:
         return asinh(x.to_double()).to_single()
-    size = x.abs()
-    square = size * size
-    argument = exact_sum(size, square / ((square + 1.0).sqrt() + 1.0))
-    return select(x.equals(0.0), x, log_one_plus(argument, size).with_sign_of(x))
+    magnitude = x.abs()
+    square = magnitude * magnitude
+    w = exact_sum(magnitude, square / ((square + 1.0).sqrt() + 1.0))
+    return select(x.equals(0.0), x, log_one_plus(w, magnitude).with_sign_of(x))
 
 
 def acosh(x: Value) -> Value:
@@ -152,12 +152,12 @@ def atanh(x: Value) -> Value:
     """Emit the inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|); NaN for |x| > 1."""
     if x.format.bits == 32:
         return atanh(x.to_double()).to_single()
-    size = x.abs()
-    divisor, divisor_low = exact_sum(size.constant(1.0), -size)
+    magnitude = x.abs()
+    divisor, divisor_low = exact_sum(magnitude.constant(1.0), -magnitude)
     inverse = 1.0 / divisor
-    w = (size + size) * inverse
-    w_low = (fma(-w, divisor, size + size) - w * divisor_low) * inverse
-    high, low = exact_sum(size.constant(1.0), w)
+    w = (magnitude + magnitude) * inverse
+    w_low = (fma(-w, divisor, magnitude + magnitude) - w * divisor_low) * inverse
+    high, low = exact_sum(magnitude.constant(1.0), w)
     result = (log_of_sum(high, low + w_low) * 0.5).with_sign_of(x)
     return select(x.equals(0.0), x, result)
 

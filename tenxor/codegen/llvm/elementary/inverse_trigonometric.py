@@ -31,9 +31,9 @@ def asin(x: Value) -> Value:
     """Emit the arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2)); NaN for |x| > 1."""
     if x.format.bits == 32:
         return asin(x.to_double()).to_single()
-    size = x.abs()
-    is_small = size <= 0.5
-    root, tail = near_asin(size, is_small)
+    magnitude = x.abs()
+    is_small = magnitude <= 0.5
+    root, tail = near_asin(magnitude, is_small)
     beyond_half = HALF_PI - (root + root - (HALF_PI_LOW - (tail + tail)))
     return select(is_small, root + tail, beyond_half).with_sign_of(x)
 
@@ -42,9 +42,9 @@ def acos(x: Value) -> Value:
     """Emit the arccosine in radians, from 0 to pi; NaN for |x| > 1."""
     if x.format.bits == 32:
         return acos(x.to_double()).to_single()
-    size = x.abs()
-    is_small = size <= 0.5
-    root, tail = near_asin(size, is_small)
+    magnitude = x.abs()
+    is_small = magnitude <= 0.5
+    root, tail = near_asin(magnitude, is_small)
     signed_root, signed_tail = root.with_sign_of(x), tail.with_sign_of(x)
     middle = HALF_PI - (signed_root + (signed_tail - HALF_PI_LOW))
     right = (root + tail) * 2.0
@@ -52,13 +52,13 @@ def acos(x: Value) -> Value:
     return select(is_small, middle, select(x < 0.0, left, right))
 
 
-def near_asin(size: Value, is_small: Value) -> tuple[Value, Value]:
-    """Emit the arcsine of `size` where the mask `is_small` is true, else that of sqrt((1 - size) / 2), in float64.
+def near_asin(magnitude: Value, is_small: Value) -> tuple[Value, Value]:
+    """Emit the arcsine of `magnitude` where the mask `is_small` is true, else that of sqrt((1 - magnitude) / 2), in float64.
 
-    Return a large and a small part, whose sum is the arcsine. `size` is in [0, 1], and at most 1/2 where `is_small`.
+    Return a large and a small part, whose sum is the arcsine. `magnitude` is in [0, 1], and at most 1/2 where `is_small`.
     """
-    square = select(is_small, size * size, fma(size, -0.5, 0.5))
-    root = select(is_small, size, square.sqrt())
+    square = select(is_small, magnitude * magnitude, fma(magnitude, -0.5, 0.5))
+    root = select(is_small, magnitude, square.sqrt())
     lost = select(is_small | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))
     return root, fma(polynomial(square, ASIN_TAIL) * square, root, lost)
 
@@ -67,9 +67,9 @@ def atan(x: Value) -> Value:
     """Emit the arctangent in radians, from -pi/2 to pi/2."""
     if x.format.bits == 32:
         return atan(x.to_double()).to_single()
-    size = x.abs()
-    is_steep = size > 1.0
-    ratio = select(is_steep, x.constant(1.0), size) / select(is_steep, size, 1.0)
+    magnitude = x.abs()
+    is_steep = magnitude > 1.0
+    ratio = select(is_steep, x.constant(1.0), magnitude) / select(is_steep, magnitude, 1.0)
     angle = near_atan(ratio)
     return select(is_steep, HALF_PI - (angle - HALF_PI_LOW), angle).with_sign_of(x)
 

@@ -16,14 +16,14 @@ QUARTER_BITS = 21  # the lowest bits of a float32, above which the bits begin fo
 HALF_BITS = QUARTER_BITS + 1
 
 
-def make_quarter_octave_lookup(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
-    """Emit the number of the interval with each of the float32 magnitudes `size`. Return a function from a table to the entries there.
+def make_quarter_octave_lookup(magnitude: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
+    """Emit the number of the interval with each of the float32 numbers in `magnitude`. Return a function from a table to the entries there.
 
     The function emits the look-up. A table has four intervals to a doubling: entry k belongs to interval k, and the first interval begins
     with the bits `first_bits`. Smaller magnitudes get entry 0, and magnitudes beyond the table wrong entries. A table must have 8, 16 or 32
     entries. Intervals are numbered by their bits, and a table is rotated until these numbers are indices into it.
     """
-    interval = select_larger(size.as_bits(), first_bits) >> QUARTER_BITS
+    interval = select_larger(magnitude.as_bits(), first_bits) >> QUARTER_BITS
 
     def entry(table: Sequence[float]) -> Value:
         begin = -(first_bits >> QUARTER_BITS) % len(table)
@@ -32,24 +32,24 @@ def make_quarter_octave_lookup(size: Value, first_bits: int) -> Callable[[Sequen
     return entry
 
 
-def make_half_octave_lookup(size: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
-    """Emit the number of the interval with each of the float32 magnitudes `size`. Return a function from a table to the entries there.
+def make_half_octave_lookup(magnitude: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
+    """Emit the number of the interval with each of the float32 numbers in `magnitude`. Return a function from a table to the entries there.
 
     The function emits the look-up. A table has two intervals to a doubling: entry k belongs to interval k, and the first interval begins
     with `first_magnitude`. No magnitude may be smaller; magnitudes beyond the table get wrong entries. A table must have 8, 16 or 32
     entries.
     """
-    interval = (size.as_bits() - FLOAT32_FORMAT.to_bits(first_magnitude)) >> HALF_BITS
+    interval = (magnitude.as_bits() - FLOAT32_FORMAT.to_bits(first_magnitude)) >> HALF_BITS
     return lambda table: look_up(table, interval)
 
 
-def make_nearest_lookup(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
-    """Emit the multiple of 1 / `per_unit` nearest to each magnitude in `size`. Return a function from a table to the entries there.
+def make_nearest_lookup(magnitude: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
+    """Emit the multiple of 1 / `per_unit` nearest to each number in `magnitude`. Return a function from a table to the entries there.
 
     The function emits the look-up. Entry k of a table belongs to k / `per_unit`. A table must have 8, 16 or 32 entries. Magnitudes beyond
     the table get wrong entries, since an index is taken modulo the length.
     """
-    multiple = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
+    multiple = fma(magnitude, per_unit, magnitude.format.rounder).as_bits()  # the lowest bits are the nearest integer
     return lambda table: look_up(table, multiple)
 
 

@@ -144,20 +144,20 @@ def exp_of_product(x: Pair, y: Value) -> Value:
 
 def special_power(x: Value, y: Value, magnitude: Value) -> Value:
     """Emit x**y with the special values of C99, given `magnitude`, which is |x|**y for ordinary x and y."""
-    size = x.abs()
+    base_magnitude = x.abs()
     is_integer = y.floor().equals(y)
     is_odd = is_integer & (y * 0.5).floor().differs(y * 0.5)
     # 0 and infinity to a power that is positive, or negative
-    is_extreme = size.equals(0.0) | size.equals(inf)
-    vanishes = size.equals(0.0) ^ (y < 0.0)
+    is_extreme = base_magnitude.equals(0.0) | base_magnitude.equals(inf)
+    vanishes = base_magnitude.equals(0.0) ^ (y < 0.0)
     magnitude = select(is_extreme, select(vanishes, x.constant(0.0), inf), magnitude)
     # a power of +-infinity
-    grows = (size > 1.0) ^ (y < 0.0)
-    limit = select(size.equals(1.0), x.constant(1.0), select(grows, x.constant(inf), 0.0))
+    grows = (base_magnitude > 1.0) ^ (y < 0.0)
+    limit = select(base_magnitude.equals(1.0), x.constant(1.0), select(grows, x.constant(inf), 0.0))
     magnitude = select(y.abs().equals(inf), limit, magnitude)
     is_negative = x.as_bits() < 0
     result = select(is_negative & is_odd, -magnitude, magnitude)
-    result = select((x < 0.0) & ~is_integer & (size < inf), nan, result)
+    result = select((x < 0.0) & ~is_integer & (base_magnitude < inf), nan, result)
     result = select(x.is_nan() | y.is_nan(), nan, result)
     return select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 

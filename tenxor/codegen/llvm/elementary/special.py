@@ -90,31 +90,31 @@ ERF_IS_ONE = {32: 3.93, 64: 6.0}  # here erf rounds to 1, and so do the formulas
 
 def erf(x: Value) -> Value:
     """Emit the error function of a float32 or float64."""
-    size = select_smaller(x.abs(), ERF_IS_ONE[x.format.bits])
-    magnitude = erf_from_table if x.format.bits == 32 else erf_in_two_parts
-    return magnitude(size).with_sign_of(x)
+    magnitude = select_smaller(x.abs(), ERF_IS_ONE[x.format.bits])
+    erf_of_magnitude = erf_from_table if x.format.bits == 32 else erf_in_two_parts
+    return erf_of_magnitude(magnitude).with_sign_of(x)
 
 
-def erf_from_table(size: Value) -> Value:
-    """Emit the erf of `size`, a float32 from 0 to `ERF_IS_ONE`: a polynomial around the nearest of the numbers in `CENTRES`."""
-    entry = make_nearest_lookup(size, CENTRES_PER_UNIT)
-    d = size - entry(CENTRES)
+def erf_from_table(magnitude: Value) -> Value:
+    """Emit the erf of `magnitude`, a float32 from 0 to `ERF_IS_ONE`: a polynomial around the nearest of the numbers in `CENTRES`."""
+    entry = make_nearest_lookup(magnitude, CENTRES_PER_UNIT)
+    d = magnitude - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
     for table in ERF_NEAR_CENTRES[-2::-1]:
         slope = fma(slope, d, entry(table))
     return entry(ERFS) + fma(slope, d, d)
 
 
-def erf_in_two_parts(size: Value) -> Value:
-    """Emit the erf of `size`, a float64 from 0 to `ERF_IS_ONE`: a polynomial below 1, and 1 - erfc(size) from there on."""
-    near_zero = fma(polynomial(size * size, ERF_TAIL), size, size)
-    return select(size < 1.0, near_zero, 1.0 - far_erfc(size))
+def erf_in_two_parts(magnitude: Value) -> Value:
+    """Emit the erf of `magnitude`, a float64 from 0 to `ERF_IS_ONE`: a polynomial below 1, and 1 - erfc(magnitude) from there on."""
+    near_zero = fma(polynomial(magnitude * magnitude, ERF_TAIL), magnitude, magnitude)
+    return select(magnitude < 1.0, near_zero, 1.0 - far_erfc(magnitude))
 
 
-def far_erfc(size: Value) -> Value:
-    """Emit erfc(size), the complementary error function, for a float64 from 1 to 6, as precise as 1 - erfc(size) needs it."""
-    square, square_low = exact_product(size, size)
-    t = (size - ERFC_CENTRE) / (size + ERFC_CENTRE)
+def far_erfc(magnitude: Value) -> Value:
+    """Emit erfc(magnitude), the complementary error function, for a float64 from 1 to 6, as precise as 1 - erfc(magnitude) needs it."""
+    square, square_low = exact_product(magnitude, magnitude)
+    t = (magnitude - ERFC_CENTRE) / (magnitude + ERFC_CENTRE)
     return exp_of_minus(square, square_low) * polynomial(t, SCALED_ERFC)
 
 
