@@ -74,6 +74,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.conditional import *
     from .api.convolution import *
     from .api.cumulative import *
+    from .api.cumulative_sums import *
     from .api.custom_derivatives import *
     from .api.differentiation import *
     from .api.einops_patterns import *
@@ -138,6 +139,7 @@ else:
         "api.quantiles": "median percentile quantile",
         "api.resampling": "interpolate",
         "api.cumulative": "cummax cummin divmod fmod logcumsumexp",
+        "api.cumulative_sums": "cumprod cumsum cumulative_prod cumulative_sum diff",
         "api.scan_function": "scan",
         "api.scatter_functions": "index_add index_copy masked_scatter scatter scatter_add scatter_reduce",
         "api.sorted_search": "bucketize digitize searchsorted",
@@ -147,9 +149,7 @@ else:
         "api.even_spacing": "linspace",
         "api.grids": "diag geomspace gradient logspace meshgrid tril triu",
         "api.block_stacking": ("array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"),
-        "api.reduction_functions": (
-            "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max mean min prod std sum var"
-        ),
+        "api.reduction_functions": "all amax amin any argmax argmin count_nonzero max mean min prod std sum var",
         "api.custom_derivatives": "checkpoint custom_derivative",
         "api.vmap": "vmap",
         "api.nan_check": "check_nan",

@@ -15,7 +15,7 @@ from ..tensor.argument_parsing import Axes, check_choice, check_flag, normalize_
 from ..tensor.core import Operand
 from .concatenation import concat
 from .creation import arange, asarray, clamp_diagonal, full_like, make_flat_indices, zeros, zeros_like
-from .reduction_functions import diff
+from .cumulative_sums import diff
 from .views import broadcast_arrays
 
 __all__ = ["diag", "geomspace", "gradient", "logspace", "meshgrid", "tril", "triu"]
