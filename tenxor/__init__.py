@@ -73,6 +73,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.concatenation import *
     from .api.conditional import *
     from .api.convolution import *
+    from .api.creation_like import *
     from .api.cumulative import *
     from .api.cumulative_sums import *
     from .api.custom_derivatives import *
@@ -138,6 +139,7 @@ else:
         "api.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
         "api.quantiles": "median percentile quantile",
         "api.resampling": "interpolate",
+        "api.creation_like": "empty_like full_like ones_like zeros_like",
         "api.cumulative": "cummax cummin divmod fmod logcumsumexp",
         "api.cumulative_sums": "cumprod cumsum cumulative_prod cumulative_sum diff",
         "api.scan_function": "scan",

@@ -14,7 +14,8 @@ from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, check_choice, check_flag, normalize_axes
 from ..tensor.core import Operand
 from .concatenation import concat
-from .creation import arange, asarray, clamp_diagonal, full_like, make_flat_indices, zeros, zeros_like
+from .creation import arange, asarray, clamp_diagonal, make_flat_indices, zeros
+from .creation_like import full_like, zeros_like
 from .cumulative_sums import diff
 from .views import broadcast_arrays
 

@@ -8,7 +8,8 @@ from typing import Any
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..api.concatenation import concat
-from ..api.creation import asarray, eye, zeros_like
+from ..api.creation import asarray, eye
+from ..api.creation_like import zeros_like
 from ..api.host_calls import defer_to_batch
 from ..api.output_arguments import cast_to, write_out
 from ..api.tensor_products import einsum
