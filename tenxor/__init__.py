@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.custom_derivatives import *
     from .api.differentiation import *
     from .api.einops_patterns import *
+    from .api.einsum import *
     from .api.elementwise import *
     from .api.even_spacing import *
     from .api.gather_functions import *
@@ -116,7 +117,8 @@ else:
         "api.attention": "scaled_dot_product_attention",
         "api.conditional": "interp put putmask select",
         "api.comparison": "allclose array_equal array_equiv isclose",
-        "api.tensor_products": "dot einsum einsum_path inner outer tensordot vecdot",
+        "api.tensor_products": "dot inner outer tensordot vecdot",
+        "api.einsum": "einsum einsum_path",
         "api.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "api.histograms": "bincount histogram histogram2d histogram_bin_edges histogramdd",
         "api.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL_OPS))),
@@ -129,8 +131,7 @@ else:
         "api.concatenation": "cat concat concatenate repeat roll stack tile",
         "api.views": (
             "broadcast_arrays broadcast_shapes broadcast_to diagonal expand_dims flatten flip matrix_transpose "
-            "moveaxis movedim permute permute_dims ravel reshape split squeeze swapaxes transpose unbind "
-            "unflatten unsqueeze unstack windows"
+            "moveaxis movedim permute permute_dims ravel reshape squeeze swapaxes transpose unflatten unsqueeze windows"
         ),
         "api.user_functions": "accumulate contract map reduce",
         "api.softmax": "log_softmax logsumexp softmax",
@@ -150,7 +151,9 @@ else:
         "api.sorting": "argsort lexsort sort topk",
         "api.even_spacing": "linspace",
         "api.grids": "diag geomspace gradient logspace meshgrid tril triu",
-        "api.block_stacking": ("array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"),
+        "api.block_stacking": (
+            "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack split unbind unstack vsplit vstack"
+        ),
         "api.reduction_functions": "all amax amin any argmax argmin count_nonzero max mean min prod std sum var",
         "api.custom_derivatives": "checkpoint custom_derivative",
         "api.vmap": "vmap",

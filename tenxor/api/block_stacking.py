@@ -1,4 +1,4 @@
-"""NumPy's functions to join and divide tensors as rows, columns and blocks."""
+"""NumPy's functions to join and divide tensors as rows, columns and blocks, and to take tensors apart along an axis."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ __all__ = [
     "dstack",
     "hsplit",
     "hstack",
+    "split",
+    "unbind",
+    "unstack",
     "vsplit",
     "vstack",
 ]
@@ -46,7 +49,15 @@ def atleast_1d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 def atleast_1d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Return a view with at least one axis, or a tuple of views for several tensors.
 
-    A 0-d tensor gets the shape `(1,)`. A tensor with at least one axis is returned itself.
+    Parameters
+    ----------
+    *tensors : Tensor
+        One or several, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        A 0-d tensor gets the shape `(1,)`. A tensor with at least one axis is returned itself.
 
     Examples
     --------
@@ -66,7 +77,15 @@ def atleast_2d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 def atleast_2d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Return a view with at least two axes, or a tuple of views for several tensors.
 
-    A 1-D tensor becomes a row, a 0-d tensor a 1-by-1 matrix. A tensor with at least two axes is returned itself.
+    Parameters
+    ----------
+    *tensors : Tensor
+        One or several, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        A 1-D tensor becomes a row, a 0-d tensor a 1-by-1 matrix. A tensor with at least two axes is returned itself.
 
     Examples
     --------
@@ -86,8 +105,16 @@ def atleast_3d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Return a view with at least three axes, or a tuple of views for several tensors.
 
-    A 1-D tensor of `n` elements gets the shape `(1, n, 1)`, an `m`-by-`n` matrix `(m, n, 1)`, and a 0-d tensor `(1, 1, 1)`.
-    A tensor with at least three axes is returned itself.
+    Parameters
+    ----------
+    *tensors : Tensor
+        One or several, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        A 1-D tensor of `n` elements gets the shape `(1, n, 1)`, an `m`-by-`n` matrix `(m, n, 1)`, and a 0-d tensor `(1, 1, 1)`. A tensor
+        with at least three axes is returned itself.
 
     Examples
     --------
@@ -266,6 +293,73 @@ def _join_blocks(blocks: Any, depth: int, axes: int) -> Tensor:
         expanded: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
         return expanded
     return concat([_join_blocks(item, depth - 1, axes) for item in blocks], axes - depth)
+
+
+@memoized_call
+@argument_aliases
+def unstack(x: Operand, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """Return a tuple of the slices at each index of an axis, the inverse of `stack`.
+
+    Parameters
+    ----------
+    x : Tensor
+    axis : int, default 0
+        The axis that the slices do not have. PyTorch's `dim` is an alias.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views; for a 1-D tensor new 0-d tensors.
+
+    Raises
+    ------
+    AxisError
+        If the axis does not exist.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
+    [[1, 3], [2, 4]]
+    """
+    return asarray(x).unbind(axis)
+
+
+unbind = unstack
+
+
+@memoized_call
+@argument_aliases
+def split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """Return a tuple of views that divide an axis into parts, as in NumPy.
+
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        A number of equal parts, or the indices at which to divide.
+    axis : int, default 0
+        The axis to divide. PyTorch's `dim` is an alias.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If the axis does not divide into equal parts.
+    AxisError
+        If the axis does not exist.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]
+    ([[0, 1, 2], [3, 4, 5]], [[0], [1, 2], [3]])
+    """
+    return asarray(x).split(sections, axis)
 
 
 @memoized_call

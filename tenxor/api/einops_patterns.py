@@ -11,7 +11,7 @@ from ..tensor import Tensor
 from ..tensor.core import Operand
 from .concatenation import concat, stack, tile
 from .creation import arange, asarray
-from .tensor_products import einsum
+from .einsum import einsum
 
 __all__ = ["rearrange"]
 
