@@ -145,6 +145,11 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     casting : str, default "same_kind"
         Casts to `dtype` that are allowed, as in `concat`.
 
+    Returns
+    -------
+    Tensor
+        New tensor.
+
     Raises
     ------
     ArgumentError, DTypeError, ShapeError
@@ -173,6 +178,11 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     casting : str, default "same_kind"
         Casts to `dtype` that are allowed, as in `concat`.
 
+    Returns
+    -------
+    Tensor
+        New tensor.
+
     Raises
     ------
     ArgumentError, DTypeError, ShapeError
@@ -198,6 +208,11 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
     tensors : Sequence[Tensor]
         At least one. Each is first given three axes, as by `atleast_3d`. Then all shapes are equal, except along the third axis.
 
+    Returns
+    -------
+    Tensor
+        New tensor.
+
     Raises
     ------
     ArgumentError, DTypeError, ShapeError
@@ -220,6 +235,11 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     ----------
     tensors : Sequence[Tensor]
         At least one. A matrix gives all its columns, a 1-D tensor one column. All have equally many rows.
+
+    Returns
+    -------
+    Tensor
+        New matrix.
 
     Raises
     ------
@@ -245,6 +265,11 @@ def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
     blocks : Tensor, or nested lists of Tensor
         The innermost lists are joined along the last axis, the lists around them along the axis before, and so on. Each block gets at least
         as many axes as the lists are deep.
+
+    Returns
+    -------
+    Tensor
+        New tensor.
 
     Raises
     ------
@@ -376,6 +401,11 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
     axis : int, default 0
         The axis to divide. `dim` is another name of `axis`.
 
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
+
     Raises
     ------
     AxisError
@@ -410,6 +440,11 @@ def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     sections : int or Sequence[int]
         The number of equal parts, or ascending indices to divide at.
 
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
+
     Raises
     ------
     AxisError, ShapeError
@@ -433,6 +468,11 @@ def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     x : Tensor
     sections : int or Sequence[int]
         The number of equal parts, or ascending indices to divide at.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
 
     Raises
     ------
@@ -458,6 +498,11 @@ def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     x : Tensor
     sections : int or Sequence[int]
         The number of equal parts, or ascending indices to divide at.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
 
     Raises
     ------

@@ -13,11 +13,9 @@ from ..tensor.argument_parsing import Axes, check_flag, parse_ints
 from ..tensor.core import Operand
 from .creation import asarray
 
-__all__ = [
-    *("broadcast_arrays", "broadcast_shapes", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "matrix_transpose"),
-    *("moveaxis", "movedim", "permute", "permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "unflatten"),
-    *("unsqueeze", "windows"),
-]
+__all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "matrix_transpose"]
+__all__ += ["moveaxis", "movedim", "permute", "permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "unflatten"]
+__all__ += ["unsqueeze", "windows"]
 
 
 # --- the order of axes ------------------------------------------------------------------------------------------------

@@ -11,10 +11,8 @@ from ..tensor import Tensor
 from .module import Layer, Module
 from .unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 
-__all__ = [
-    *("AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"),
-    *("MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"),
-]
+__all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
+__all__ += ["MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"]  # type checkers do not see names in starred tuples
 
 
 class _MaxPool(Layer):
