@@ -47,7 +47,7 @@ def cumulative_sum(
     Returns
     -------
     Tensor
-        New tensor of the shape of `x`, but for `include_initial`. With `out`, that tensor.
+        New tensor of the shape of `x`, but for `include_initial`. With `out`, `out` itself.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def cumulative_prod(
     Returns
     -------
     Tensor
-        New tensor of the shape of `x`, but for `include_initial`. With `out`, that tensor.
+        New tensor of the shape of `x`, but for `include_initial`. With `out`, `out` itself.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def cumsum(
     Returns
     -------
     Tensor
-        New tensor of the shape of `x`, or 1-D without `axis`. With `out`, that tensor.
+        New tensor of the shape of `x`, or 1-D without `axis`. With `out`, `out` itself.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def cumprod(
     Returns
     -------
     Tensor
-        New tensor of the shape of `x`, or 1-D without `axis`. With `out`, that tensor.
+        New tensor of the shape of `x`, or 1-D without `axis`. With `out`, `out` itself.
 
     Raises
     ------

@@ -74,7 +74,7 @@ def sum(
     Returns
     -------
     Tensor
-        New tensor with the remaining axes. With `out`, that tensor.
+        New tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def prod(
     Returns
     -------
     Tensor
-        New tensor with the remaining axes. With `out`, that tensor.
+        New tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def max(
     Returns
     -------
     Tensor
-        New tensor with the remaining axes. With `out`, that tensor.
+        New tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def min(
     Returns
     -------
     Tensor
-        New tensor with the remaining axes. With `out`, that tensor.
+        New tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -270,7 +270,7 @@ def mean(
     Returns
     -------
     Tensor
-        New tensor with the remaining axes. With `out`, that tensor.
+        New tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -322,7 +322,7 @@ def var(
     Returns
     -------
     Tensor
-        New tensor with the remaining axes. With `out`, that tensor.
+        New tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -371,7 +371,7 @@ def std(
     Returns
     -------
     Tensor
-        New tensor with the remaining axes, of the dtype of `var`. With `out`, that tensor.
+        New tensor with the remaining axes, of the dtype of `var`. With `out`, `out` itself.
 
     Raises
     ------
@@ -416,7 +416,7 @@ def any(
     Returns
     -------
     Tensor
-        New bool tensor with the remaining axes. With `out`, that tensor.
+        New bool tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -459,7 +459,7 @@ def all(
     Returns
     -------
     Tensor
-        New bool tensor with the remaining axes. With `out`, that tensor.
+        New bool tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -494,7 +494,7 @@ def count_nonzero(
     Returns
     -------
     Tensor
-        New int64 tensor with the remaining axes. With `out`, that tensor.
+        New int64 tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -538,7 +538,7 @@ def argmax(
     Returns
     -------
     Tensor
-        New int64 tensor with the remaining axes. With `out`, that tensor.
+        New int64 tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -582,7 +582,7 @@ def argmin(
     Returns
     -------
     Tensor
-        New int64 tensor with the remaining axes. With `out`, that tensor.
+        New int64 tensor with the remaining axes. With `out`, `out` itself.
 
     Raises
     ------

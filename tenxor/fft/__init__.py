@@ -82,7 +82,7 @@ def fft(
     Returns
     -------
     Tensor
-        New complex tensor, with `n` elements along the axis. With `out`, that tensor.
+        New complex tensor, with `n` elements along the axis. With `out`, `out` itself.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def ifft(
     Returns
     -------
     Tensor
-        New complex tensor, with `n` elements along the axis. With `out`, that tensor.
+        New complex tensor, with `n` elements along the axis. With `out`, `out` itself.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def rfft(
     Returns
     -------
     Tensor
-        New complex tensor, with `n // 2 + 1` elements along the axis. With `out`, that tensor.
+        New complex tensor, with `n // 2 + 1` elements along the axis. With `out`, `out` itself.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def irfft(
     Returns
     -------
     Tensor
-        New float tensor, with `n` elements along the axis. With `out`, that tensor.
+        New float tensor, with `n` elements along the axis. With `out`, `out` itself.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def hfft(
     Returns
     -------
     Tensor
-        New float tensor, with `n` elements along the axis. With `out`, that tensor.
+        New float tensor, with `n` elements along the axis. With `out`, `out` itself.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def ihfft(
     Returns
     -------
     Tensor
-        New complex tensor, with `n // 2 + 1` elements along the axis. With `out`, that tensor.
+        New complex tensor, with `n // 2 + 1` elements along the axis. With `out`, `out` itself.
 
     Raises
     ------
@@ -310,7 +310,7 @@ def fftn(
     Returns
     -------
     Tensor
-        New complex tensor, with `s` elements along the axes. With `out`, that tensor.
+        New complex tensor, with `s` elements along the axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -343,7 +343,7 @@ def ifftn(
     Returns
     -------
     Tensor
-        New complex tensor, with `s` elements along the axes. With `out`, that tensor.
+        New complex tensor, with `s` elements along the axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def irfftn(
     Returns
     -------
     Tensor
-        New float tensor, with `s` elements along the axes. With `out`, that tensor.
+        New float tensor, with `s` elements along the axes. With `out`, `out` itself.
 
     Raises
     ------
@@ -459,7 +459,7 @@ def fft2(
     Returns
     -------
     Tensor
-        New complex tensor. With `out`, that tensor.
+        New complex tensor. With `out`, `out` itself.
 
     Raises
     ------
@@ -489,7 +489,7 @@ def ifft2(
     Returns
     -------
     Tensor
-        New complex tensor. With `out`, that tensor.
+        New complex tensor. With `out`, `out` itself.
 
     Raises
     ------
@@ -521,7 +521,7 @@ def rfft2(
     Returns
     -------
     Tensor
-        New complex tensor. With `out`, that tensor.
+        New complex tensor. With `out`, `out` itself.
 
     Raises
     ------
@@ -553,7 +553,7 @@ def irfft2(
     Returns
     -------
     Tensor
-        New float tensor. With `out`, that tensor.
+        New float tensor. With `out`, `out` itself.
 
     Raises
     ------
