@@ -29,6 +29,11 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
     **sizes : int
         Sizes that einops cannot infer, by the names of the axes.
 
+    Returns
+    -------
+    Tensor
+        View of `x`.
+
     Raises
     ------
     einops.EinopsError

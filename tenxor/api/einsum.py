@@ -129,7 +129,7 @@ def _einsum(*arguments: Any) -> Tensor:
 def einsum_path(subscripts: str | Operand, /, *operands: Operand, optimize: bool | str | Sequence[Any] = True) -> tuple[list[Any], str]:
     """Return the order in which `einsum` multiplies operands, and a text with the shapes of each product. Nothing is computed.
 
-    Errors are those of `einsum`. (NumPy's `einsum_path`.)
+    (NumPy's `einsum_path`.)
 
     Parameters
     ----------
@@ -143,6 +143,11 @@ def einsum_path(subscripts: str | Operand, /, *operands: Operand, optimize: bool
         that list.
     text : str
         A line for each product.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        As in `einsum`.
 
     Examples
     --------

@@ -361,6 +361,11 @@ def tril(x: Operand, /, k: int = 0) -> Tensor:
     k : int, default 0
         The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
+
     Raises
     ------
     ShapeError
@@ -385,6 +390,11 @@ def triu(x: Operand, /, k: int = 0) -> Tensor:
         Two axes or more.
     k : int, default 0
         The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
 
     Raises
     ------

@@ -157,6 +157,11 @@ def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence
     range : pair of numbers, optional
         The bins divide this interval; by default they divide the interval from the least to the largest element of `x`.
 
+    Returns
+    -------
+    Tensor
+        New tensor, or `bins` if it is a tensor.
+
     Raises
     ------
     ArgumentError

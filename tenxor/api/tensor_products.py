@@ -121,6 +121,11 @@ def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes |
         A number n, for the last n axes of `x1` and the first n of `x2` in order, or a pair of sequences with the axes of `x1` and of `x2`.
         Paired axes must have equal sizes. PyTorch's `dims` is an alias.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the promoted dtype, with the other axes of `x1`, then those of `x2`.
+
     Raises
     ------
     ShapeError, AxisError, ArgumentError, DTypeError

@@ -195,6 +195,11 @@ def unique_values(x: Operand, /) -> Tensor:
     x : Tensor
         Any dtype and shape. The result has the same dtype.
 
+    Returns
+    -------
+    Tensor
+        New 1-D tensor of the dtype of `x`.
+
     Notes
     -----
     Each NaN is distinct; zeros of both signs are equal. (Array API 2025.12, `unique_values`.)

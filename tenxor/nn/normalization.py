@@ -88,6 +88,11 @@ class RMSNorm(Layer):
     dtype : dtype, default float32
         Dtype of the weight.
 
+    Raises
+    ------
+    ShapeError, DTypeError
+        In a call, as in `LayerNorm`.
+
     Examples
     --------
     >>> import tenxor as tx

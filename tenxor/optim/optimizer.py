@@ -333,7 +333,12 @@ class SGD(Optimizer):
     weight_decay : float, default 0.0
         `weight_decay` times the parameter is added to the gradient.
     nesterov : bool, default False
-        If True, x moves along gradient + momentum v. Raises ArgumentError unless `dampening` is 0.
+        If True, x moves along gradient + momentum v. `dampening` must then be 0.
+
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`, and for `nesterov` with a `dampening` other than 0.
 
     Examples
     --------
@@ -398,6 +403,11 @@ class Adam(Optimizer):
     weight_decay : float, default 0.0
         `weight_decay` times the parameter is added to the gradient.
 
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`.
+
     References
     ----------
     D. Kingma, J. Ba: Adam: a method for stochastic optimization, 2015, arXiv:1412.6980.
@@ -454,6 +464,11 @@ class AdamW(Adam):
     weight_decay : float, default 1e-2
         Each step multiplies the parameter by `1 - lr * weight_decay`.
 
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`.
+
     References
     ----------
     I. Loshchilov, F. Hutter: Decoupled weight decay regularization, 2019, arXiv:1711.05101.
@@ -497,6 +512,11 @@ class Lion(Optimizer):
         The weights of the old average of gradients: in the direction of a step, and in the next average. Each is in [0, 1).
     weight_decay : float, default 0.0
         Each step multiplies the parameter by `1 - lr * weight_decay`.
+
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`.
 
     References
     ----------
