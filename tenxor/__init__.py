@@ -73,10 +73,13 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.concatenation import *
     from .api.conditional import *
     from .api.convolution import *
+    from .api.creation_like import *
     from .api.cumulative import *
+    from .api.cumulative_sums import *
     from .api.custom_derivatives import *
     from .api.differentiation import *
     from .api.einops_patterns import *
+    from .api.einsum import *
     from .api.elementwise import *
     from .api.even_spacing import *
     from .api.gather_functions import *
@@ -114,7 +117,8 @@ else:
         "api.attention": "scaled_dot_product_attention",
         "api.conditional": "interp put putmask select",
         "api.comparison": "allclose array_equal array_equiv isclose",
-        "api.tensor_products": "dot einsum einsum_path inner outer tensordot vecdot",
+        "api.tensor_products": "dot inner outer tensordot vecdot",
+        "api.einsum": "einsum einsum_path",
         "api.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "api.histograms": "bincount histogram histogram2d histogram_bin_edges histogramdd",
         "api.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL_OPS))),
@@ -127,8 +131,7 @@ else:
         "api.concatenation": "cat concat concatenate repeat roll stack tile",
         "api.views": (
             "broadcast_arrays broadcast_shapes broadcast_to diagonal expand_dims flatten flip matrix_transpose "
-            "moveaxis movedim permute permute_dims ravel reshape split squeeze swapaxes transpose unbind "
-            "unflatten unsqueeze unstack windows"
+            "moveaxis movedim permute permute_dims ravel reshape squeeze swapaxes transpose unflatten unsqueeze windows"
         ),
         "api.user_functions": "accumulate contract map reduce",
         "api.softmax": "log_softmax logsumexp softmax",
@@ -137,7 +140,9 @@ else:
         "api.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
         "api.quantiles": "median percentile quantile",
         "api.resampling": "interpolate",
+        "api.creation_like": "empty_like full_like ones_like zeros_like",
         "api.cumulative": "cummax cummin divmod fmod logcumsumexp",
+        "api.cumulative_sums": "cumprod cumsum cumulative_prod cumulative_sum diff",
         "api.scan_function": "scan",
         "api.scatter_functions": "index_add index_copy masked_scatter scatter scatter_add scatter_reduce",
         "api.sorted_search": "bucketize digitize searchsorted",
@@ -146,10 +151,10 @@ else:
         "api.sorting": "argsort lexsort sort topk",
         "api.even_spacing": "linspace",
         "api.grids": "diag geomspace gradient logspace meshgrid tril triu",
-        "api.block_stacking": ("array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"),
-        "api.reduction_functions": (
-            "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max mean min prod std sum var"
+        "api.block_stacking": (
+            "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack split unbind unstack vsplit vstack"
         ),
+        "api.reduction_functions": "all amax amin any argmax argmin count_nonzero max mean min prod std sum var",
         "api.custom_derivatives": "checkpoint custom_derivative",
         "api.vmap": "vmap",
         "api.nan_check": "check_nan",

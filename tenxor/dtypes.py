@@ -29,15 +29,25 @@ Number = bool | int | float | complex
 class DType:
     """An element type.
 
-    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float", "complex"); `itemsize` in bytes; `bits`; `numpy`, the NumPy dtype of
-    the same memory (`uint16` for `bfloat16`, which NumPy does not have); `part`, the dtype of the real and imaginary parts of a complex
-    number (for other dtypes the dtype itself); `compute_dtype`, the dtype of arithmetic (`float32` for 16-bit floats, otherwise the dtype
-    itself); `rank`, the position in `ALL_DTYPES`; `lowest` and `highest` finite value, of a part.
-
     A dtype equals any name of it (`x.dtype == numpy.int8`, `x.dtype == "int8"`) and is accepted in place of NumPy's (`np.zeros(3,
     dtype=x.dtype)`). `np.dtype(x.dtype)` is the NumPy dtype, with a letter as its `kind` and information about memory; as a key of a dict
-    it is a different key.
+    it is a different key. A call, as in `tx.float32(0.1)`, returns a new tensor of the dtype.
 
+    Users do not call the class: there is one object for each dtype, such as `tx.float32`. Attributes beside the parameters: `bits`;
+    `numpy`, the NumPy dtype of the same memory (`uint16` for `bfloat16`, which NumPy does not have); `part`, the dtype of the real and
+    imaginary parts of a complex number (for other dtypes the dtype itself); `compute_dtype`, the dtype of arithmetic (`float32` for 16-bit
+    floats, otherwise the dtype itself); `lowest` and `highest` finite value, of a part.
+
+    Parameters
+    ----------
+    name : str
+        The name, such as "float32".
+    kind : {"bool", "uint", "int", "float", "complex"}
+    itemsize, rank : int
+        Bytes of an element, and the position in `ALL_DTYPES`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.float32.itemsize, str(tx.float32), tx.int8.lowest
     (4, 'float32', -128)
@@ -70,9 +80,10 @@ class DType:
             self.lowest, self.highest = int(info.min), int(info.max)
 
     def __call__(self, value: Any = 0) -> Any:
-        """New tensor of this dtype with the elements of `value`, truncated or rounded as by `astype`.
+        """Return a new tensor of this dtype with the elements of `value`, truncated or rounded as by `astype`.
 
-        `value` is a number, nested lists, an array or a tensor. NumPy's scalar types are called in the same way.
+        `value` is a number, nested lists, an array or a tensor. NumPy's scalar types are called in the same way. The errors are those of
+        `tx.asarray`.
 
         >>> import tenxor as tx
         >>> tx.float32(0.1).dtype, tx.int8([1.5, -1.5]).tolist()
@@ -183,10 +194,25 @@ DTypeLike = DType | type[Any] | str | np.dtype[Any]  # the names of a dtype
 
 
 def dtype(spec: object) -> DType:
-    """Return the `DType` named by `spec`: a `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float or complex.
+    """Return the `DType` named by `spec`.
 
-    Raises DTypeError for anything else.
+    Parameters
+    ----------
+    spec : DType, str, numpy.dtype or type
+        A `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float or complex.
 
+    Returns
+    -------
+    DType
+        The only object of this dtype.
+
+    Raises
+    ------
+    DTypeError
+        For anything else.
+
+    Examples
+    --------
     >>> import tenxor as tx, numpy as np
     >>> tx.dtype("int8") is tx.int8, tx.dtype(np.float32) is tx.float32, tx.dtype(float) is tx.float64
     (True, True, True)
@@ -347,8 +373,27 @@ def check_real(op: str, source: DType, target: DType) -> None:
 def result_type(*dtypes: object) -> DType:
     """Return the dtype to which the given dtypes, tensors and Python numbers promote.
 
-    Raises ArgumentError without arguments, DTypeError without a common dtype, and OutOfBounds for an integer too large for the result.
+    Parameters
+    ----------
+    *dtypes : dtype, Tensor, array or number
+        At least one. A Python number takes the dtype of the rest if the dtype can hold numbers of its kind.
 
+    Returns
+    -------
+    DType
+        The common dtype.
+
+    Raises
+    ------
+    ArgumentError
+        Without arguments.
+    DTypeError
+        Without a common dtype, or if an argument has and names no dtype.
+    OutOfBounds
+        For an integer too large for the result.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)
     (tenxor.int16, tenxor.float32)
@@ -367,12 +412,28 @@ def result_type(*dtypes: object) -> DType:
 
 
 def can_cast(source: object, target: object, casting: str = "safe") -> bool:
-    """Return whether `source` (a dtype or a tensor) may be cast to `target`: with "safe", whether both promote to exactly `target`.
+    """Return whether one dtype may be cast to another. (NumPy's `can_cast`.)
 
-    With `casting="same_kind"`, a cast may also lose range or digits, but not the kind: to narrower numbers of the same kind, and from
-    unsigned to signed integers. With "no" or "equiv", only the same dtype is allowed, and with "unsafe" any. (NumPy's `can_cast`.) Raises
-    ArgumentError for another `casting`.
+    Parameters
+    ----------
+    source : dtype, Tensor or array
+        The dtype to cast from, or a tensor of this dtype.
+    target : dtype
+        The dtype to cast to.
+    casting : {"no", "equiv", "safe", "same_kind", "unsafe"}, default "safe"
+        "safe" allows a cast if both dtypes promote to exactly `target`. "same_kind" also allows to lose range or digits: casts to the same
+        kind or to a later one in the order bool, unsigned integer, integer, float, complex. "no" and "equiv" allow only the same dtype, and
+        "unsafe" allows every cast.
 
+    Raises
+    ------
+    ArgumentError
+        For another `casting`.
+    DTypeError
+        If `source` has and names no dtype, or `target` names none.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32), tx.can_cast(tx.float64, tx.float32, "same_kind")
     (True, False, True)
@@ -404,10 +465,25 @@ _dtype_of = dtype
 
 
 def isdtype(dtype: object, kind: object) -> bool:
-    """Return whether a dtype is of a `kind`: a dtype, a kind name of the standard, or a tuple of these.
+    """Return whether a dtype is of a kind. (Array API 2025.12, `isdtype`.)
 
-    Raises ArgumentError for an unknown kind.
+    Parameters
+    ----------
+    dtype : dtype
+        The dtype, or a name of it.
+    kind : DType, str or tuple
+        A dtype, for this dtype alone; or "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating" or
+        "numeric"; or a tuple of kinds, of which one must fit.
 
+    Raises
+    ------
+    ArgumentError
+        For an unknown kind.
+    DTypeError
+        If `dtype` names no dtype.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.isdtype(tx.int8, "integral"), tx.isdtype(tx.float32, ("bool", tx.float32))
     (True, True)
@@ -424,8 +500,20 @@ def isdtype(dtype: object, kind: object) -> bool:
 class finfo:
     """The limits of a floating-point dtype: bits, eps, max, min and smallest_normal, as Python numbers, and dtype.
 
-    For a complex dtype they are the limits of its parts. Raises DTypeError for other dtypes.
+    For a complex dtype they are the limits of its parts.
 
+    Parameters
+    ----------
+    spec : dtype, Tensor or array
+        A float or complex dtype, or a tensor of such a dtype.
+
+    Raises
+    ------
+    DTypeError
+        For other dtypes.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.finfo(tx.float32).bits, tx.finfo(tx.bfloat16).eps
     (32, 0.0078125)
@@ -455,8 +543,20 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer dtype: bits, max and min, as Python integers, and dtype. Raises DTypeError for other dtypes.
+    """The limits of an integer dtype: bits, max and min, as Python integers, and dtype.
 
+    Parameters
+    ----------
+    spec : dtype, Tensor or array
+        An integer dtype, or a tensor of such a dtype.
+
+    Raises
+    ------
+    DTypeError
+        For other dtypes, bool included.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.iinfo(tx.uint8).max
     255

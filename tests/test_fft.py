@@ -10,6 +10,8 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError, TenxorError
+from tenxor.fft import transforms
+from tenxor.fft.transforms import MIN_MIRRORED_SIZE
 
 from .api.samples import SAMPLES, each_sample
 
@@ -246,19 +248,21 @@ def test_transform_of_several_empty_axes_padded_with_zeros_is_zero(name: str) ->
 
 
 def test_fft2_of_real_images_is_one_combined_transform(monkeypatch: pytest.MonkeyPatch) -> None:
-    real_transform, dtype_names = F._transform_combined, list[str]()
-    monkeypatch.setattr(F, "_transform_combined", lambda steps, norm, x: dtype_names.append(x.dtype.name) or real_transform(steps, norm, x))
+    real_transform, dtype_names = transforms._transform_combined, list[str]()
+    monkeypatch.setattr(
+        transforms, "_transform_combined", lambda steps, norm, x: dtype_names.append(x.dtype.name) or real_transform(steps, norm, x)
+    )
     for dtype in FULL:
         x = random((30, 31), dtype, 4)
         assert_near(F.fft2(x), np.fft.fft2(x.to_numpy()), WIDE.get(dtype, dtype))
     assert dtype_names == ["float32", "float64"]
 
 
-@pytest.mark.parametrize("n", [None, F.MIN_MIRRORED_SIZE, F.MIN_MIRRORED_SIZE + 1, 700])
+@pytest.mark.parametrize("n", [None, MIN_MIRRORED_SIZE, MIN_MIRRORED_SIZE + 1, 700])
 @pytest.mark.parametrize("norm", NORMS)
 def test_fft_of_long_real_rows_equals_that_of_complex_rows(n: int | None, norm: str | None) -> None:
     for dtype in (tx.float32, tx.float64):
-        x = random((3, 2 * F.MIN_MIRRORED_SIZE + 3), dtype, 5)
+        x = random((3, 2 * MIN_MIRRORED_SIZE + 3), dtype, 5)
         wide = x.astype(WIDE[dtype])
         for transform in (F.fft, F.ifft):
             assert_near(transform(x, n, norm=norm), transform(wide, n, norm=norm).to_numpy(), WIDE[dtype])
@@ -268,7 +272,7 @@ def test_fft_of_long_real_rows_equals_that_of_complex_rows(n: int | None, norm: 
 
 
 def test_gradient_of_fft_of_real_rows_equals_that_of_complex_rows() -> None:
-    x, weights = random((F.MIN_MIRRORED_SIZE + 1,), tx.float64, 6), random((F.MIN_MIRRORED_SIZE + 1,), tx.complex128, 7)
+    x, weights = random((MIN_MIRRORED_SIZE + 1,), tx.float64, 6), random((MIN_MIRRORED_SIZE + 1,), tx.complex128, 7)
     for transform in (F.fft, F.ifft):
         gradients = [tx.grad(lambda y, t=transform: tx.real(t(y) * weights).sum())(x)]
         gradients.append(tx.grad(lambda y, t=transform: tx.real(t(y.astype(tx.complex128)) * weights).sum())(x))

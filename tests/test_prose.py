@@ -37,7 +37,7 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/data": (2.7, 0.0, 0),
     "tenxor/fastpath": (3.9, 0.0, 0),
     "tenxor/fastpath/emit": (2.8, 0.1, 0),
-    "tenxor/fft": (2.2, 0.0, 0),
+    "tenxor/fft": (1.8, 0.0, 0),
     "tenxor/files": (2.4, 0.0, 0),
     "tenxor/graph": (3.2, 0.0, 0),
     "tenxor/layout": (4.9, 0.5, 0),

@@ -1,4 +1,4 @@
-"""NumPy's functions to join and divide tensors as rows, columns and blocks."""
+"""NumPy's functions to join and divide tensors as rows, columns and blocks, and to take tensors apart along an axis."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ __all__ = [
     "dstack",
     "hsplit",
     "hstack",
+    "split",
+    "unbind",
+    "unstack",
     "vsplit",
     "vstack",
 ]
@@ -46,7 +49,15 @@ def atleast_1d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 def atleast_1d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Return a view with at least one axis, or a tuple of views for several tensors.
 
-    A 0-d tensor gets the shape `(1,)`. A tensor with at least one axis is returned itself.
+    Parameters
+    ----------
+    *tensors : Tensor
+        One or several, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        A 0-d tensor gets the shape `(1,)`. A tensor with at least one axis is returned itself.
 
     Examples
     --------
@@ -66,7 +77,15 @@ def atleast_2d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 def atleast_2d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Return a view with at least two axes, or a tuple of views for several tensors.
 
-    A 1-D tensor becomes a row, a 0-d tensor a 1-by-1 matrix. A tensor with at least two axes is returned itself.
+    Parameters
+    ----------
+    *tensors : Tensor
+        One or several, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        A 1-D tensor becomes a row, a 0-d tensor a 1-by-1 matrix. A tensor with at least two axes is returned itself.
 
     Examples
     --------
@@ -86,8 +105,16 @@ def atleast_3d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Return a view with at least three axes, or a tuple of views for several tensors.
 
-    A 1-D tensor of `n` elements gets the shape `(1, n, 1)`, an `m`-by-`n` matrix `(m, n, 1)`, and a 0-d tensor `(1, 1, 1)`.
-    A tensor with at least three axes is returned itself.
+    Parameters
+    ----------
+    *tensors : Tensor
+        One or several, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        A 1-D tensor of `n` elements gets the shape `(1, n, 1)`, an `m`-by-`n` matrix `(m, n, 1)`, and a 0-d tensor `(1, 1, 1)`. A tensor
+        with at least three axes is returned itself.
 
     Examples
     --------
@@ -118,6 +145,11 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     casting : str, default "same_kind"
         Casts to `dtype` that are allowed, as in `concat`.
 
+    Returns
+    -------
+    Tensor
+        New tensor.
+
     Raises
     ------
     ArgumentError, DTypeError, ShapeError
@@ -146,6 +178,11 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     casting : str, default "same_kind"
         Casts to `dtype` that are allowed, as in `concat`.
 
+    Returns
+    -------
+    Tensor
+        New tensor.
+
     Raises
     ------
     ArgumentError, DTypeError, ShapeError
@@ -171,6 +208,11 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
     tensors : Sequence[Tensor]
         At least one. Each is first given three axes, as by `atleast_3d`. Then all shapes are equal, except along the third axis.
 
+    Returns
+    -------
+    Tensor
+        New tensor.
+
     Raises
     ------
     ArgumentError, DTypeError, ShapeError
@@ -193,6 +235,11 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     ----------
     tensors : Sequence[Tensor]
         At least one. A matrix gives all its columns, a 1-D tensor one column. All have equally many rows.
+
+    Returns
+    -------
+    Tensor
+        New matrix.
 
     Raises
     ------
@@ -218,6 +265,11 @@ def block(blocks: Operand | Sequence[Operand], /) -> Tensor:
     blocks : Tensor, or nested lists of Tensor
         The innermost lists are joined along the last axis, the lists around them along the axis before, and so on. Each block gets at least
         as many axes as the lists are deep.
+
+    Returns
+    -------
+    Tensor
+        New tensor.
 
     Raises
     ------
@@ -270,6 +322,73 @@ def _join_blocks(blocks: Any, depth: int, axes: int) -> Tensor:
 
 @memoized_call
 @argument_aliases
+def unstack(x: Operand, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """Return a tuple of the slices at each index of an axis, the inverse of `stack`.
+
+    Parameters
+    ----------
+    x : Tensor
+    axis : int, default 0
+        The axis that the slices do not have. PyTorch's `dim` is an alias.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views; for a 1-D tensor new 0-d tensors.
+
+    Raises
+    ------
+    AxisError
+        If the axis does not exist.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
+    [[1, 3], [2, 4]]
+    """
+    return asarray(x).unbind(axis)
+
+
+unbind = unstack
+
+
+@memoized_call
+@argument_aliases
+def split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """Return a tuple of views that divide an axis into parts, as in NumPy.
+
+    Parameters
+    ----------
+    x : Tensor
+    sections : int or Sequence[int]
+        A number of equal parts, or the indices at which to divide.
+    axis : int, default 0
+        The axis to divide. PyTorch's `dim` is an alias.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If the axis does not divide into equal parts.
+    AxisError
+        If the axis does not exist.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]
+    ([[0, 1, 2], [3, 4, 5]], [[0], [1, 2], [3]])
+    """
+    return asarray(x).split(sections, axis)
+
+
+@memoized_call
+@argument_aliases
 def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """Return a tuple of views that divide an axis into a number of parts, or at the given indices. (NumPy's `array_split`.)
 
@@ -281,6 +400,11 @@ def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, 
         longer.
     axis : int, default 0
         The axis to divide. `dim` is another name of `axis`.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
 
     Raises
     ------
@@ -316,6 +440,11 @@ def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     sections : int or Sequence[int]
         The number of equal parts, or ascending indices to divide at.
 
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
+
     Raises
     ------
     AxisError, ShapeError
@@ -339,6 +468,11 @@ def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     x : Tensor
     sections : int or Sequence[int]
         The number of equal parts, or ascending indices to divide at.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
 
     Raises
     ------
@@ -364,6 +498,11 @@ def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     x : Tensor
     sections : int or Sequence[int]
         The number of equal parts, or ascending indices to divide at.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `x`.
 
     Raises
     ------

@@ -30,6 +30,11 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan : bool, default False
         Whether NaN equals NaN. NaN equals nothing else, and an infinity equals only itself.
 
+    Returns
+    -------
+    Tensor
+        New bool tensor of the broadcast shape.
+
     Raises
     ------
     ShapeError
@@ -108,6 +113,11 @@ def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
     equal_nan : bool, default False
         Whether NaN equals NaN.
 
+    Returns
+    -------
+    bool
+        Of Python.
+
     Examples
     --------
     >>> import tenxor as tx
@@ -130,6 +140,11 @@ def array_equiv(x1: Operand, x2: Operand, /) -> bool:
     ----------
     x1, x2 : Tensor or data for `tx.asarray`
         Operands of any dtypes. Shapes that do not broadcast give False, not an error. NaN equals nothing.
+
+    Returns
+    -------
+    bool
+        Of Python.
 
     Examples
     --------

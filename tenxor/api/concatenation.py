@@ -149,6 +149,11 @@ def concat(
     casting : str, default "same_kind"
         Casts to `dtype` or to the dtype of `out` that are allowed (see `can_cast`).
 
+    Returns
+    -------
+    Tensor
+        New tensor. With `out`, `out` itself.
+
     Raises
     ------
     ArgumentError
@@ -256,6 +261,11 @@ def stack(
         By default the dtype of `out` if given, else the dtype to which all tensors promote.
     casting : str, default "same_kind"
         Casts to `dtype` or to the dtype of `out` that are allowed (see `can_cast`).
+
+    Returns
+    -------
+    Tensor
+        New tensor. With `out`, `out` itself.
 
     Raises
     ------
@@ -413,6 +423,11 @@ def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim:
     axis : int or tuple of int, optional
         By default, the flattened tensor is rolled and keeps its shape. `dim` and `dims` are other names of `axis`.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
+
     Raises
     ------
     AxisError
@@ -471,6 +486,11 @@ def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
         A count for each axis, 0 or more. Fewer counts than axes belong to the last axes; the others are not repeated. More counts than
         axes add new leading axes.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x`.
+
     Raises
     ------
     ArgumentError
@@ -505,6 +525,11 @@ def repeat(x: Operand, repeats: int | Sequence[int] | Tensor, /, axis: int | Non
         One count for all elements, or one for each index of the axis.
     axis : int, optional
         By default `x` is flattened first. `dim` is another name of `axis`.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x`.
 
     Raises
     ------

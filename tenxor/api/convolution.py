@@ -77,8 +77,26 @@ def _convolve(
 def conv1d() -> None:
     """Return the sum of products of each window along the last axis of `x` with each kernel of `weight`, as a new tensor.
 
-    `x` is (N, C, L), or (C, L) without a batch, and `weight` is (O, C / groups, K). The result is ([N,] O, L'). The other arguments and
-    errors are those of `conv2d`.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, L), or (C, L) without a batch.
+    weight : Tensor
+        (O, C / groups, K).
+    bias : Tensor, optional
+        (O,), added to the result.
+    stride, padding, dilation, groups
+        As in `conv2d`, for one axis.
+
+    Returns
+    -------
+    Tensor
+        New tensor ([N,] O, L'), as in `conv2d`.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `conv2d`.
 
     Examples
     --------
@@ -123,7 +141,7 @@ def conv2d() -> None:
     ArgumentError
         If other arguments are out of range.
     DTypeError
-        If the dtype of `x` and `weight` is bool.
+        If the dtype of `x` and `weight` is bool, or if dtypes do not promote.
 
     References
     ----------
@@ -142,8 +160,26 @@ def conv2d() -> None:
 def conv3d() -> None:
     """Return the sum of products of each window over the last three axes of `x` with each kernel of `weight`, as a new tensor.
 
-    `x` is (N, C, D, H, W), or (C, D, H, W) without a batch, and `weight` is (O, C / groups, KD, KH, KW). The result is ([N,] O, D', H',
-    W'). The other arguments and errors are as in `conv2d`.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, D, H, W), or (C, D, H, W) without a batch.
+    weight : Tensor
+        (O, C / groups, KD, KH, KW).
+    bias : Tensor, optional
+        (O,), added to the result.
+    stride, padding, dilation, groups
+        As in `conv2d`, for three axes.
+
+    Returns
+    -------
+    Tensor
+        New tensor ([N,] O, D', H', W'), as in `conv2d`.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `conv2d`.
 
     Examples
     --------
@@ -201,8 +237,26 @@ def _convolve_transposed(
 def conv_transpose1d() -> None:
     """Return a new tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
-    `x` is (N, C, L), or (C, L) without a batch, and `weight` is (C, O / groups, K). The result is ([N,] O, L'). The other arguments and
-    errors are those of `conv_transpose2d`.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, L), or (C, L) without a batch.
+    weight : Tensor
+        (C, O / groups, K).
+    bias : Tensor, optional
+        (O,), added to the result.
+    stride, padding, output_padding, groups, dilation
+        As in `conv_transpose2d`, for one axis.
+
+    Returns
+    -------
+    Tensor
+        New tensor ([N,] O, L'), as in `conv_transpose2d`.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, ShapeError
+        As in `conv_transpose2d`.
 
     Examples
     --------
@@ -266,8 +320,26 @@ def conv_transpose2d() -> None:
 def conv_transpose3d() -> None:
     """Return a new tensor: each kernel times each element of `x`, placed `stride` apart, and summed where they overlap.
 
-    `x` is (N, C, D, H, W), or (C, D, H, W) without a batch, and `weight` is (C, O / groups, KD, KH, KW). The result is ([N,] O, D', H',
-    W'). The other arguments and errors are as in `conv_transpose2d`.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, D, H, W), or (C, D, H, W) without a batch.
+    weight : Tensor
+        (C, O / groups, KD, KH, KW).
+    bias : Tensor, optional
+        (O,), added to the result.
+    stride, padding, output_padding, groups, dilation
+        As in `conv_transpose2d`, for three axes.
+
+    Returns
+    -------
+    Tensor
+        New tensor ([N,] O, D', H', W'), as in `conv_transpose2d`.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, ShapeError
+        As in `conv_transpose2d`.
 
     Examples
     --------

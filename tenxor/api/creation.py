@@ -1,4 +1,4 @@
-"""Constructors of tensors: from data, from a rule, or with another tensor's shape."""
+"""Constructors of tensors: from data, or from a rule."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from .._utils import upcalls
 from .._utils.aliases import argument_aliases
+from .._utils.lazy import LazyModule
 from .._utils.patchable import make_patchable
 from ..dtypes import (
     DEFAULT_COMPLEX,
@@ -18,7 +19,6 @@ from ..dtypes import (
     DEFAULT_INT,
     DType,
     DTypeLike,
-    bfloat16,
     check_fits,
     check_real,
     default_dtype_of,
@@ -26,14 +26,13 @@ from ..dtypes import (
     uint64,
 )
 from ..dtypes import dtype as dtype_of
-from ..errors import ArgumentError, DTypeError, NotShared, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..graph.node import EMPTY, POSITION, Node, Scalar
 from ..graph.spec import P
 from ..layout.coords import is_symbolic, validate_int
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag, parse_ints, to_number
-from ..tensor.conversion_methods import DLPACK_CPU
 from ..tensor.core import MAX_TENSOR_ELEMENTS, Operand, check_device, check_element_count
 from ..tensor.creation_cache import LIST_KINDS, MAX_LIST_ELEMENTS, CreationFunctions
 
@@ -43,18 +42,15 @@ __all__ = [
     "asarray",
     "astype",
     "empty",
-    "empty_like",
     "eye",
     "from_dlpack",
     "full",
-    "full_like",
     "ones",
-    "ones_like",
     "tensor",
     "zeros",
-    "zeros_like",
 ]
 
+foreign_arrays = LazyModule("tenxor.api.foreign_arrays")
 Shape = int | Sequence[int]
 
 
@@ -135,13 +131,13 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     speaks_dlpack = hasattr(obj, "__dlpack__")
     if copy is False:
         if speaks_dlpack:
-            return _from_dlpack("asarray", obj, None, copy)
+            return foreign_arrays.import_exporter("asarray", obj, None, copy)  # type: ignore[no-any-return]
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
-    if speaks_dlpack and (_is_bfloat16(obj) or not hasattr(obj, "__array__")):
-        result = _from_dlpack("asarray", obj, None, True)
-        return result if wanted is None else result.astype(wanted, copy=False)
+    if speaks_dlpack and (foreign_arrays.is_bfloat16(obj) or not hasattr(obj, "__array__")):
+        copied: Tensor = foreign_arrays.import_exporter("asarray", obj, None, True)
+        return copied if wanted is None else copied.astype(wanted, copy=False)
     if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
-        return Tensor._from_numpy(_export_foreign("asarray", obj, lambda: np.asarray(obj)), wanted, True)
+        return Tensor._from_numpy(foreign_arrays.export_foreign("asarray", obj, lambda: np.asarray(obj)), wanted, True)
     return Tensor._from_nested(obj, wanted, "asarray")
 
 
@@ -184,22 +180,6 @@ def _make_of_dtype(value: Any, dtype: DType) -> Tensor:
 upcalls.make_tensor = _make_of_dtype
 
 
-def _export_foreign(op: str, obj: Any, export: Callable[[], Any]) -> Any:
-    """Return `export()`, a function that exports `obj` from another library.
-
-    Raise DTypeError, beginning with `op`, if the export fails, and NotShared if it fails by a BufferError.
-    """
-    try:
-        return export()
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        kind, is_kept = getattr(obj, "dtype", None), isinstance(error, BufferError)
-        raise (NotShared if is_kept else DTypeError)(
-            f"{op}: {type(obj).__name__}{'' if kind is None else f' of {kind}'} does not"
-            f" {'share its memory' if is_kept else 'show its elements to NumPy'} ({error}); copy it there, or convert it there to a dtype"
-            " that NumPy has, such as float32, and here with astype"
-        ) from error
-
-
 def _has_buffer(obj: Any) -> bool:
     """Return whether `obj` exports memory through the buffer protocol, as Python's arrays do. Bytes count as text, so return False."""
     if isinstance(obj, bytes):
@@ -214,12 +194,30 @@ def _has_buffer(obj: Any) -> bool:
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """Return a tensor over the memory of an object that exports DLPack. Writes to either side are visible in both.
 
-    `x` is an array of another library, with the method `__dlpack__`. `device="cpu"` asks the library to bring the elements to the CPU. With
-    `copy=True` the tensor has new memory. With None the library may copy if nothing can be shared; with False it must not copy. The first
-    write to a tensor over read-only memory moves the tensor to new memory.
+    The first write to a tensor over read-only memory moves the tensor to new memory. (Array API 2025.12, `from_dlpack`.)
 
-    Raise ArgumentError for an object without DLPack or on another device, and DTypeError for an unsupported dtype or if the library
-    refuses. Raise NotShared, also a BufferError, if the library cannot share. (Array API 2025.12, `from_dlpack`.)
+    Parameters
+    ----------
+    x : object
+        An array of another library, of any shape, with the method `__dlpack__`.
+    device : "cpu", optional
+        "cpu" asks the library to bring the elements to the CPU.
+    copy : bool, optional
+        If True, the tensor has new memory. None allows the library to copy if nothing can be shared, and False does not.
+
+    Returns
+    -------
+    Tensor
+        View of the memory of `x`, or, for a copy, a new tensor. The shape and the dtype are those of `x`.
+
+    Raises
+    ------
+    ArgumentError
+        For an object without DLPack or on another device.
+    NotShared
+        If the library cannot export the memory, as NumPy for dtypes such as datetime64. The error is also a BufferError.
+    DTypeError
+        If the library refuses for another reason, or if Tenxor does not have the dtype.
 
     Examples
     --------
@@ -230,28 +228,8 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     check_cpu("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} has no __dlpack__ method; use tx.asarray(x)")
-    return _from_dlpack("from_dlpack", x, device, copy if copy is None else check_flag("copy", copy))
-
-
-def _is_bfloat16(x: Any) -> bool:
-    """Return whether the dtype of `x`, an object of another library, is called bfloat16."""
-    return str(getattr(x, "dtype", "")).endswith("bfloat16")
-
-
-def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tensor:
-    """Return a tensor with the elements of `x`, in shared or new memory. Arguments and errors are those of `from_dlpack`."""
-    from ..tensor.dlpack import import_array
-
-    dlpack_device = _export_foreign(op, x, lambda: tuple(x.__dlpack_device__()))
-    if dlpack_device[0] != DLPACK_CPU[0] and device is None:
-        raise ArgumentError(
-            f"{op}: {type(x).__name__} is not in the CPU's memory (DLPack's device {dlpack_device}); bring it there first, or give"
-            " device='cpu' if its library does that"
-        )
-    bits = _is_bfloat16(x)
-    array = _export_foreign(op, x, lambda: import_array(x, device, False if copy is False else None, is_bfloat16=bits))
-    dtype = bfloat16 if bits else dtype_of(array.dtype)
-    return Tensor._from_copy(array, dtype) if copy else Tensor._from_shared(array, dtype)
+    copy = None if copy is None else check_flag("copy", copy)
+    return foreign_arrays.import_exporter("from_dlpack", x, device, copy)  # type: ignore[no-any-return]
 
 
 def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
@@ -261,10 +239,15 @@ def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | 
     ----------
     x : Tensor
     dtype : dtype
-        The dtype of the result. Integers out of range wrap around.
+        The dtype of the result. Integers out of range wrap around; floats are truncated and saturate.
     copy : bool, default True
         If False, and `x` has the dtype already, the result is `x` itself.
     device : "cpu", optional
+
+    Returns
+    -------
+    Tensor
+        New tensor, or `x` itself if `copy` is False and the dtype is the same.
 
     Raises
     ------
@@ -304,10 +287,33 @@ def memoized_creation(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
 @memoized_creation
 @argument_aliases
 def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor filled with `fill_value`, a number or a 0-d tensor. The dtype defaults to the dtype of `fill_value`.
+    """Return a new tensor filled with a number.
 
-    `shape` is an int or a Sequence[int]; `device` is "cpu" or None. Raise ShapeError for a negative size, OutOfBounds for an integer beyond
-    the dtype's range, and DTypeError for a complex number in a real dtype.
+    Parameters
+    ----------
+    shape : int or Sequence[int]
+        Sizes of the axes, 0 or more. One integer gives a 1-D tensor.
+    fill_value : number or Tensor
+        The number, or a 0-d tensor of any dtype, whose derivative is recorded.
+    dtype : dtype, optional
+        By default the dtype of `fill_value`: bool, int64, float64 or complex128 for a Python number.
+    device : "cpu", optional
+
+    Returns
+    -------
+    Tensor
+        New tensor.
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+    OutOfBounds
+        For an integer beyond the range of the dtype.
+    DTypeError
+        For a complex number in a real dtype, or if `fill_value` is no single number.
+    ArgumentError
+        If `shape` is no integers, or for another device.
 
     Examples
     --------
@@ -315,11 +321,11 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
     >>> tx.full((2, 2), 7).tolist()
     [[7, 7], [7, 7]]
     """
-    return _fill("full", shape, fill_value, dtype, device)
+    return make_filled("full", shape, fill_value, dtype, device)
 
 
 @memoized_creation
-def _fill(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
+def make_filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     """Return the result of `full`; messages begin with `op`. A `fill_value` on the tape has a derivative."""
     check_cpu(op, device)
     sizes = normalize_shape(op, shape)
@@ -347,9 +353,19 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = 
     Parameters
     ----------
     shape : int or Sequence[int]
-        Sizes of the axes, 0 or more, else a ShapeError is raised. One integer gives a 1-D tensor.
+        Sizes of the axes, 0 or more. One integer gives a 1-D tensor.
     dtype : dtype, default float64
     device : "cpu", optional
+
+    Returns
+    -------
+    Tensor
+        New tensor.
+
+    Raises
+    ------
+    ShapeError, ArgumentError
+        If a size is negative, or no integer, or for another device.
 
     Examples
     --------
@@ -357,13 +373,28 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = 
     >>> tx.zeros((2, 3)).tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    return _fill("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
+    return make_filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @memoized_creation
 @argument_aliases
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of ones. `shape` is an int or a Sequence[int]; `dtype` defaults to float64; `device` is "cpu" or None.
+    """Return a new tensor of ones.
+
+    Parameters
+    ----------
+    shape, dtype, device
+        As in `zeros`: the sizes of the axes, the dtype, by default float64, and "cpu" or None.
+
+    Returns
+    -------
+    Tensor
+        New tensor.
+
+    Raises
+    ------
+    ShapeError, ArgumentError
+        As in `zeros`.
 
     Examples
     --------
@@ -371,13 +402,28 @@ def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = N
     >>> tx.ones(3, dtype=tx.int8).tolist()
     [1, 1, 1]
     """
-    return _fill("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
+    return make_filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 @memoized_creation
 @argument_aliases
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor with uninitialised elements. `shape`, `dtype` and `device` are as in `zeros`: float64 is the default dtype.
+    """Return a new tensor with uninitialised elements.
+
+    Parameters
+    ----------
+    shape, dtype, device
+        As in `zeros`: the sizes of the axes, the dtype, by default float64, and "cpu" or None.
+
+    Returns
+    -------
+    Tensor
+        New tensor.
+
+    Raises
+    ------
+    ShapeError, ArgumentError
+        As in `zeros`.
 
     Examples
     --------
@@ -387,62 +433,6 @@ def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = 
     """
     check_cpu("empty", device)
     return Tensor._from_node(Node.of(EMPTY, normalize_shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
-
-
-@argument_aliases
-def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor filled with `fill_value`, as by `full`, with the shape of `x`, and by default the dtype of `x`.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> tx.full_like(tx.asarray([1, 2]), 7).tolist()
-    [7, 7]
-    """
-    x = asarray(x)
-    return _fill("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
-
-
-@argument_aliases
-def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> tx.zeros_like(tx.asarray([1, 2])).tolist()
-    [0, 0]
-    """
-    x = asarray(x)
-    return _fill("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
-
-
-@argument_aliases
-def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> tx.ones_like(tx.asarray([1, 2]), dtype=tx.float32).tolist()
-    [1.0, 1.0]
-    """
-    x = asarray(x)
-    return _fill("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
-
-
-@argument_aliases
-def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return a new tensor with uninitialised elements, the shape of `x`, and by default the dtype of `x`. `device` is "cpu" or None.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> tx.empty_like(tx.asarray([1, 2])).shape
-    (2,)
-    """
-    x = asarray(x)
-    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
 @memoized_creation
@@ -497,6 +487,12 @@ def arange(
         The distance of neighbours. A negative step counts down.
     dtype : dtype, optional
         int64 by default if start, stop and step are integers, else float64.
+    device : "cpu", optional
+
+    Returns
+    -------
+    Tensor
+        New tensor of shape (n,), where n is `(stop - start) / step` rounded up, but at least 0.
 
     Raises
     ------
@@ -562,6 +558,11 @@ def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike 
         The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
     dtype : dtype, default float64
     device : "cpu", optional
+
+    Returns
+    -------
+    Tensor
+        New tensor of shape (n_rows, n_cols).
 
     Raises
     ------

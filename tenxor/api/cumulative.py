@@ -226,6 +226,11 @@ def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Opera
     where : bool Tensor, optional
         Only with `out`: elements of `out` are written only where `where` is true.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the broadcast shape and the promoted dtype. With `out`, `out` itself.
+
     Raises
     ------
     DTypeError, ShapeError

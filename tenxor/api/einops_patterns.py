@@ -11,7 +11,7 @@ from ..tensor import Tensor
 from ..tensor.core import Operand
 from .concatenation import concat, stack, tile
 from .creation import arange, asarray
-from .tensor_products import einsum
+from .einsum import einsum
 
 __all__ = ["rearrange"]
 
@@ -28,6 +28,11 @@ def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
         Axes before and after, such as `"h w c -> c h w"`. Parentheses split or merge axes.
     **sizes : int
         Sizes that einops cannot infer, by the names of the axes.
+
+    Returns
+    -------
+    Tensor
+        View of `x`.
 
     Raises
     ------

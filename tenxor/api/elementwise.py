@@ -329,6 +329,11 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     Tensor
         New tensor of the shape and dtype of `x`. With `out`, that tensor.
 
+    Raises
+    ------
+    DTypeError, ArgumentError, ShapeError
+        If `x` is bool, if `decimals` is no integer, for `where` without `out`, or if `out` has a shape or dtype that does not fit.
+
     References
     ----------
     Array API 2025.12, `round`. NumPy and PyTorch have `decimals`, too.

@@ -44,6 +44,11 @@ def linspace(
     endpoint : bool, default True
         If True, `stop` is the last number.
 
+    Returns
+    -------
+    Tensor
+        New tensor of shape (num,).
+
     Raises
     ------
     ArgumentError, DTypeError

@@ -48,6 +48,11 @@ def take(
     out : Tensor, optional
         Tensor that receives the result and is returned.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x`. With `out`, `out` itself.
+
     Raises
     ------
     AxisError
@@ -86,6 +91,11 @@ def gather(x: Operand, /, axis: int | None = None, index: Operand | None = None,
         With as many axes as `x`, and perhaps shorter than `x` on axes other than `axis`. `index` is not broadcast; `tx.take_along_axis`
         broadcasts. Negative indices count from the end.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape of `index` and the dtype of `x`.
+
     Raises
     ------
     ShapeError
@@ -121,6 +131,11 @@ def index_select(x: Operand, /, axis: int | None = None, index: Operand | None =
     index : int Tensor
         0-d or 1-D. Negative indices count from the end. A single index leaves an axis of size 1.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x`.
+
     Raises
     ------
     ArgumentError, ShapeError
@@ -154,6 +169,11 @@ def take_along_dim(x: Operand, indices: Operand, /, axis: int | None = None, *, 
     axis : int, optional
         With None, the default, `x` and `indices` are flattened first. `dim` is another name of `axis`.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x`.
+
     Raises
     ------
     AxisError, ShapeError, BadIndex, IndexOutOfRange
@@ -186,6 +206,11 @@ def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, d
         With as many axes as `x`; both broadcast on axes other than `axis`. Negative indices count from the end.
     axis : int or None, default -1
         With None, `x` is flattened in row-major order, and `indices` has one axis. `dim` is another name of `axis`.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the broadcast shape, with the size of `indices` along the axis, and the dtype of `x`.
 
     Raises
     ------
@@ -243,6 +268,11 @@ def argwhere(x: Operand, /) -> Tensor:
     x : Tensor
         Any dtype and shape. The elements are in row-major order.
 
+    Returns
+    -------
+    Tensor
+        New int64 tensor.
+
     Examples
     --------
     >>> import tenxor as tx
@@ -263,6 +293,16 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
         Elements that are compared, of any shape.
     invert : bool, default False
         If True, the result is inverted: true for elements of `x1` that equal no element of `x2`.
+
+    Returns
+    -------
+    Tensor
+        New bool tensor of the shape of `x1`.
+
+    Raises
+    ------
+    DTypeError
+        If an operand does not consist of numbers.
 
     Notes
     -----

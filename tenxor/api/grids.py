@@ -14,8 +14,9 @@ from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, check_choice, check_flag, normalize_axes
 from ..tensor.core import Operand
 from .concatenation import concat
-from .creation import arange, asarray, clamp_diagonal, full_like, make_flat_indices, zeros, zeros_like
-from .reduction_functions import diff
+from .creation import arange, asarray, clamp_diagonal, make_flat_indices, zeros
+from .creation_like import full_like, zeros_like
+from .cumulative_sums import diff
 from .views import broadcast_arrays
 
 __all__ = ["diag", "geomspace", "gradient", "logspace", "meshgrid", "tril", "triu"]
@@ -360,6 +361,11 @@ def tril(x: Operand, /, k: int = 0) -> Tensor:
     k : int, default 0
         The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
+
     Raises
     ------
     ShapeError
@@ -384,6 +390,11 @@ def triu(x: Operand, /, k: int = 0) -> Tensor:
         Two axes or more.
     k : int, default 0
         The number of the diagonal: 0 is the main one, diagonals above it have positive numbers.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
 
     Raises
     ------

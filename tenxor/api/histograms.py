@@ -22,9 +22,9 @@ from ..tensor.argument_parsing import check_choice, check_flag
 from ..tensor.core import Operand, check_element_count
 from .argument_validation import check_argument
 from .creation import asarray, zeros
+from .cumulative_sums import diff
 from .even_spacing import choose_step_scale, linspace
 from .host_calls import MAX_NUMPY_COPY_ELEMENTS, call_on_copies, report_direct_call
-from .reduction_functions import diff
 from .sorted_search import searchsorted
 
 Array = np.ndarray[Any, Any]
@@ -156,6 +156,11 @@ def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence
         returned itself, as NumPy returns an array of edges.
     range : pair of numbers, optional
         The bins divide this interval; by default they divide the interval from the least to the largest element of `x`.
+
+    Returns
+    -------
+    Tensor
+        New tensor, or `bins` if it is a tensor.
 
     Raises
     ------

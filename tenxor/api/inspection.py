@@ -58,6 +58,11 @@ def explain(t: Tensor) -> str:
     t : Tensor
         A tensor, pending or in memory.
 
+    Returns
+    -------
+    str
+        The text.
+
     Raises
     ------
     DTypeError

@@ -16,6 +16,7 @@ from ..ops import OPS
 from ..ops.reductions import COMBINING_OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, check_correction, check_flag, normalize_axes
+from ..tensor.variances import correct_rounded_mean
 from .creation import asarray, full
 from .output_arguments import cast_to, write_out
 
@@ -120,7 +121,7 @@ def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, wh
     total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
     count = mask.count_nonzero(axis, keepdims).astype(total.dtype)
     if mean is None:
-        total = total._correct_rounded_mean(Tensor._compute(OPS["where"], mask, deviations, 0.0).sum(axis, keepdims=keepdims), count)
+        total = correct_rounded_mean(total, Tensor._compute(OPS["where"], mask, deviations, 0.0).sum(axis, keepdims=keepdims), count)
     divisor = (count - correction).clip(0, None)
     variance = total / divisor
     return cast_to(variance.sqrt() if op == "std" else variance, dtype.part)

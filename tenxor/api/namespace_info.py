@@ -70,8 +70,13 @@ class NamespaceInfo:
 def __array_namespace_info__() -> NamespaceInfo:
     """Return an object for inspection of this library. (Array API 2025.12, inspection.)
 
-    Its methods are `capabilities`, `default_device`, `default_dtypes`, `devices` and `dtypes`.
+    Returns
+    -------
+    NamespaceInfo
+        Its methods are `capabilities`, `default_device`, `default_dtypes`, `devices` and `dtypes`.
 
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.__array_namespace_info__().devices()
     ('cpu',)

@@ -68,6 +68,11 @@ def pad(
     reflect_type : {"even", "odd"}
         With "odd", the modes "reflect" and "symmetric" give `2 * edge - mirrored`.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `x`.
+
     Raises
     ------
     ArgumentError

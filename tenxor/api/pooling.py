@@ -94,7 +94,22 @@ def _with_indices(function: object) -> _MaxPool:
 def max_pool1d() -> None:
     """Return the maximum of each window along the last axis of `x`, as a new tensor.
 
-    `x` is (N, C, L) or (C, L). Arguments, results and errors are those of `max_pool2d`; sizes are one number, as there is one axis.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, L), or (C, L) without a batch, of any dtype but complex.
+    kernel_size, stride, padding, dilation, ceil_mode, return_indices
+        As in `max_pool2d`. Sizes are one number, as there is one axis.
+
+    Returns
+    -------
+    Tensor, or (values, indices)
+        ([N,] C, L'), as in `max_pool2d`. `indices` count along the last axis of `x`.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `max_pool2d`.
 
     Examples
     --------
@@ -158,7 +173,22 @@ def max_pool2d() -> None:
 def max_pool3d() -> None:
     """Return the maximum of each window over the last three axes of `x`, as a new tensor.
 
-    `x` is (N, C, D, H, W) or (C, D, H, W). Arguments, results and errors are those of `max_pool2d`, with three axes instead of two.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, D, H, W), or (C, D, H, W) without a batch, of any dtype but complex.
+    kernel_size, stride, padding, dilation, ceil_mode, return_indices
+        As in `max_pool2d`, for three axes.
+
+    Returns
+    -------
+    Tensor, or (values, indices)
+        ([N,] C, D', H', W'), as in `max_pool2d`. `indices` count in the flattened last three axes of `x`.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `max_pool2d`.
 
     Examples
     --------
@@ -197,7 +227,22 @@ def _pool_average(
 def avg_pool1d() -> None:
     """Return the mean of each window along the last axis of `x`, as a new float tensor; for complex `x` a complex tensor.
 
-    `x` is (N, C, L) or (C, L). Arguments, results and errors are those of `avg_pool2d`; sizes are one number, as there is one axis.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, L), or (C, L) without a batch, of any dtype but bool. For integers the result is float64.
+    kernel_size, stride, padding, ceil_mode, count_include_pad
+        As in `avg_pool2d`. Sizes are one number, as there is one axis.
+
+    Returns
+    -------
+    Tensor
+        New tensor ([N,] C, L'), as in `avg_pool2d`.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `avg_pool2d`.
 
     Examples
     --------
@@ -256,7 +301,22 @@ def avg_pool2d() -> None:
 def avg_pool3d() -> None:
     """Return the mean of each window over the last three axes of `x`, as a new float tensor; for complex `x` a complex tensor.
 
-    `x` is (N, C, D, H, W) or (C, D, H, W). Arguments, results and errors are those of `avg_pool2d`, with three axes instead of two.
+    Parameters
+    ----------
+    x : Tensor
+        (N, C, D, H, W), or (C, D, H, W) without a batch, of any dtype but bool. For integers the result is float64.
+    kernel_size, stride, padding, ceil_mode, count_include_pad
+        As in `avg_pool2d`, for three axes.
+
+    Returns
+    -------
+    Tensor
+        New tensor ([N,] C, D', H', W'), as in `avg_pool2d`.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `avg_pool2d`.
 
     Examples
     --------

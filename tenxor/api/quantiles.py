@@ -76,6 +76,11 @@ def median(
     out : Tensor, optional
         A tensor of the result's shape that receives the result and is returned.
 
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes. With `out`, `out` itself.
+
     Raises
     ------
     ShapeError
@@ -198,6 +203,11 @@ def percentile(
         With "inverted_cdf": weights of the elements, as in `quantile`.
     out : Tensor, optional
         A tensor of the result's shape that receives the result and is returned.
+
+    Returns
+    -------
+    Tensor
+        New tensor: the axes of `q`, then the remaining axes of `x`. With `out`, `out` itself.
 
     Raises
     ------

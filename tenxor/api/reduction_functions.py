@@ -1,4 +1,4 @@
-"""Reductions and cumulative reductions as functions.
+"""Reductions as functions.
 
 `axis` is an int, a tuple, or None for all axes; with `keepdims` reduced axes stay with size 1. PyTorch's `dim` and `keepdim` are aliases of
 the two. `where` is a bool tensor, true for the elements to reduce; `initial` is one more element; `out` is a tensor for the result, which
@@ -8,15 +8,12 @@ is returned.
 from __future__ import annotations
 
 from .._utils.aliases import argument_aliases
-from ..dtypes import DTypeLike, Number
-from ..errors import ArgumentError, ShapeError
+from ..dtypes import DTypeLike
 from ..graph.spec import memoized_call
-from ..layout.coords import validate_int
 from ..tensor import Tensor
-from ..tensor.argument_parsing import Axes, check_flag, normalize_axis
+from ..tensor.argument_parsing import Axes
 from ..tensor.core import Operand
-from .concatenation import concat
-from .creation import asarray, full
+from .creation import asarray
 from .masked_reductions import mean_where, reduce_where, var_where
 from .output_arguments import write_out
 
@@ -28,11 +25,6 @@ __all__ = [
     "argmax",
     "argmin",
     "count_nonzero",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
     "max",
     "mean",
     "min",
@@ -79,6 +71,11 @@ def sum(
     where : Tensor, optional
         A bool tensor that broadcasts to the shape of `x`, true for the elements to sum.
 
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes. With `out`, `out` itself.
+
     Raises
     ------
     AxisError, ShapeError, DTypeError
@@ -112,9 +109,28 @@ def prod(
 ) -> Tensor:
     """Return the product of the elements over axes, as a new tensor; the product of no elements is 1.
 
-    Integers and bools in `x` are multiplied in 64 bits, unless `dtype` is given. `initial` is one more factor, treated as in `sum`. `axis`,
-    `keepdims`, `out`, `where` and the errors are as in `sum`. PyTorch's `dim` and `keepdim` are aliases of `axis` and `keepdims`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype. Integers and bools are multiplied in 64 bits, unless `dtype` is given.
+    axis, dtype, keepdims, out, where
+        As in `sum`: the axes to reduce (None for all), the dtype of the product, whether reduced axes stay with size 1, the tensor for the
+        result, and a mask. PyTorch's `dim` and `keepdim` are aliases of `axis` and `keepdims`.
+    initial : number, optional
+        One more factor, treated as in `sum`.
 
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    AxisError, ShapeError, DTypeError
+        As in `sum`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.prod(tx.asarray([2, 3, 7])).item()
     42
@@ -155,6 +171,11 @@ def max(
     where : Tensor, optional
         A bool tensor, true for the elements to compare. It needs `initial`.
 
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes. With `out`, `out` itself.
+
     Raises
     ------
     ShapeError, ArgumentError
@@ -189,8 +210,26 @@ def min(
 ) -> Tensor:
     """Return the minimum of the elements over axes, as a new tensor of the dtype of `x`, or NaN if an element is NaN.
 
-    `axis` (all by default), `keepdims`, `out`, `initial`, `where` and the errors are as in `max`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype but complex.
+    axis, keepdims, out, initial, where
+        As in `max`: the axes to reduce (None for all), whether reduced axes stay with size 1, the tensor for the result, one more element,
+        and a mask, which needs `initial`.
 
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, AxisError, DTypeError
+        As in `max`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.min(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [1, 2]
@@ -227,6 +266,16 @@ def mean(
         As in `sum`: the axes to reduce (None for all), whether they stay with size 1, the tensor for the result, and a mask.
     dtype : dtype, optional
         The dtype to which `x` is cast first.
+
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    AxisError, ShapeError, DTypeError
+        As in `sum`.
 
     Examples
     --------
@@ -270,6 +319,11 @@ def var(
     mean : Tensor, optional
         The mean if it is known already, as from `tx.mean(x, axis, keepdims=True)`.
 
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes. With `out`, `out` itself.
+
     Raises
     ------
     AxisError, DTypeError, ShapeError, ArgumentError
@@ -306,8 +360,26 @@ def std(
 ) -> Tensor:
     """Return the standard deviation over axes, the square root of `var`, as a new float tensor.
 
-    `axis` (all by default), `correction`, `keepdims`, `mean`, `out`, `where`, the dtypes and the errors are as in `var`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype but bool, as in `var`.
+    axis, correction, keepdims, mean, out, where
+        As in `var`: the axes to reduce (None for all), the number subtracted from the count, whether reduced axes stay with size 1, a known
+        mean, the tensor for the result, and a mask.
 
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes, of the dtype of `var`. With `out`, `out` itself.
+
+    Raises
+    ------
+    AxisError, DTypeError, ShapeError, ArgumentError
+        As in `var`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.std(tx.asarray([1.0, 3.0])).item()
     1.0
@@ -334,8 +406,25 @@ def any(
 ) -> Tensor:
     """Return whether any element over axes is true, that is, not zero, as a new bool tensor; for no elements False.
 
-    `x` has any dtype. `axis` (None for all), `keepdims`, `out` and `where` are as in `sum`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype.
+    axis, keepdims, out, where
+        As in `sum`: the axes to reduce (None for all), whether they stay with size 1, the tensor for the result, and a mask.
 
+    Returns
+    -------
+    Tensor
+        New bool tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    AxisError, ShapeError, DTypeError
+        As in `sum`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.any(tx.asarray([[0, 0], [0, 1]]), axis=1).tolist()
     [False, True]
@@ -360,8 +449,25 @@ def all(
 ) -> Tensor:
     """Return whether all elements over axes are true, that is, not zero, as a new bool tensor; for no elements True.
 
-    `x` has any dtype. `axis` (None for all), `keepdims`, `out` and `where` are as in `sum`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype.
+    axis, keepdims, out, where
+        As in `sum`: the axes to reduce (None for all), whether they stay with size 1, the tensor for the result, and a mask.
 
+    Returns
+    -------
+    Tensor
+        New bool tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    AxisError, ShapeError, DTypeError
+        As in `sum`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.all(tx.asarray([[1, 0], [1, 1]]), axis=1).tolist()
     [False, True]
@@ -378,8 +484,25 @@ def count_nonzero(
 ) -> Tensor:
     """Return how many elements of `x` over axes are not zero, as a new int64 tensor.
 
-    `axis` (None for all), `keepdims` and `out` are as in `sum`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype.
+    axis, keepdims, out
+        As in `sum`: the axes to reduce (None for all), whether they stay with size 1, and the tensor for the result.
 
+    Returns
+    -------
+    Tensor
+        New int64 tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    AxisError, ShapeError, DTypeError
+        If an axis does not exist or is named twice, or if `out` has a wrong shape or dtype.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.count_nonzero(tx.asarray([0, 3, 0, 4])).item()
     2
@@ -401,9 +524,33 @@ def argmax(
 ) -> Tensor:
     """Return the index of the first maximum of `x` along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as the largest. With `keepdims`, reduced axes stay with size 1. `out` receives the result and is returned. Raise ShapeError
-    for an axis of size 0, AxisError for several axes or one that does not exist, and DTypeError for complex `x`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype but complex. NaN counts as the largest.
+    axis : int, optional
+        The axis to reduce. None reduces all axes, and the index counts elements in row-major order. PyTorch's `dim` is an alias.
+    keepdims : bool, default False
+        If True, reduced axes stay with size 1. PyTorch's `keepdim` is an alias.
+    out : Tensor, optional
+        A tensor of the result's shape that receives the result and is returned.
 
+    Returns
+    -------
+    Tensor
+        New int64 tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    ShapeError
+        For an axis of size 0, or if `out` has another shape.
+    AxisError
+        For several axes, or if the axis does not exist.
+    DTypeError
+        If `x` is complex, or if the dtype of `out` cannot hold integers.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [1, 0]
@@ -425,158 +572,27 @@ def argmin(
 ) -> Tensor:
     """Return the index of the first minimum of `x` along `axis`, or in the flattened tensor for None, as a new int64 tensor.
 
-    NaN counts as the smallest. `keepdims`, `out` and the errors are as in `argmax`.
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype but complex. NaN counts as the smallest.
+    axis, keepdims, out
+        As in `argmax`: the axis to reduce (None for all), whether reduced axes stay with size 1, and the tensor for the result.
 
+    Returns
+    -------
+    Tensor
+        New int64 tensor with the remaining axes. With `out`, `out` itself.
+
+    Raises
+    ------
+    ShapeError, AxisError, DTypeError
+        As in `argmax`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [0, 1]
     """
     return write_out("argmin", out, asarray(x).argmin(axis, keepdims))
-
-
-# --- along an axis ----------------------------------------------------------------------------------------------------
-
-
-@memoized_call
-@argument_aliases
-def cumulative_sum(
-    x: Operand,
-    /,
-    axis: int | None = None,
-    *,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-    dim: int | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Return the cumulative sums along an axis, as a new tensor: element `i` is the sum of elements `0..i`. A 1-D tensor needs no `axis`.
-
-    With `include_initial`, the sum of no elements, 0, comes first. `dtype` and `out` are as in `sum`: integers and bools in `x` are summed
-    in 64 bits by default. Raise AxisError if the axis does not exist, and ArgumentError without `axis` unless `x` is 1-D.
-
-    >>> import tenxor as tx
-    >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
-    [0, 0, 1, 3, 6]
-    """
-    initial = 0 if check_flag("include_initial", include_initial) else None
-    return _cumulate("cumulative_sum", asarray(x), axis, dtype, initial, out)
-
-
-@memoized_call
-@argument_aliases
-def cumulative_prod(
-    x: Operand,
-    /,
-    axis: int | None = None,
-    *,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-    dim: int | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Return the cumulative products along an axis, as a new tensor: element `i` is the product of elements `0..i`.
-
-    With `include_initial`, the product of no elements, 1, comes first. `axis`, `dtype`, `out` and the errors are as in `cumulative_sum`.
-
-    >>> import tenxor as tx
-    >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
-    [2, 6, 24]
-    """
-    initial = 1 if check_flag("include_initial", include_initial) else None
-    return _cumulate("cumulative_prod", asarray(x), axis, dtype, initial, out)
-
-
-def _cumulate(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
-    """Return the cumulative reduction `op` of `x` along `axis`, with `initial` in front unless None, or `out` if given.
-
-    `op` is the name of a method of tensors. Raise ArgumentError if `axis` is None and `x` is not 1-D.
-    """
-    if axis is None and x.ndim != 1:
-        raise ArgumentError(f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()")
-    axis_index = normalize_axis(op, 0 if axis is None else axis, x.ndim)
-    result: Tensor = getattr(x, op)(axis_index, dtype)
-    if initial is not None:
-        initial_slice = full((*result.shape[:axis_index], 1, *result.shape[axis_index + 1 :]), initial, dtype=result.dtype)
-        result = concat([initial_slice, result], axis_index)
-    return write_out(op, out, result)
-
-
-@memoized_call
-@argument_aliases
-def cumsum(
-    x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
-) -> Tensor:
-    """Return the cumulative sums of `x` along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
-
-    The first sum is the first element itself, even -0. `dtype` and `out` are as in `sum`: integers and bools are summed in 64 bits by
-    default. Raise AxisError if the axis does not exist.
-
-    >>> import tenxor as tx
-    >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
-    [1, 3, 6, 10]
-    """
-    return write_out("cumsum", out, asarray(x).cumulative_sum(axis, dtype))
-
-
-@memoized_call
-@argument_aliases
-def cumprod(
-    x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
-) -> Tensor:
-    """Return the cumulative products of `x` along `axis`, or of the flattened tensor for None, as a new tensor, as in NumPy.
-
-    `dtype`, `out` and the error are as in `cumsum`.
-
-    >>> import tenxor as tx
-    >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
-    [1, 2, 6, 24]
-    """
-    return write_out("cumprod", out, asarray(x).cumulative_prod(axis, dtype))
-
-
-@memoized_call
-@argument_aliases
-def diff(
-    x: Operand,
-    /,
-    n: int = 1,
-    axis: int = -1,
-    *,
-    prepend: Tensor | Number | None = None,
-    append: Tensor | Number | None = None,
-    dim: int | None = None,
-) -> Tensor:
-    """Return the differences of neighbours along `axis`, taken `n` times, as a new tensor. For bools, return whether they differ.
-
-    `prepend` and `append`, unless None, are joined to `x` first, before and after: tensors that fit as in `concat`, or single numbers.
-    Raise AxisError if the axis does not exist, ShapeError if tensors do not fit, and ArgumentError for a negative `n`.
-
-    >>> import tenxor as tx
-    >>> tx.diff(tx.asarray([1, 4, 9]), prepend=0).tolist()
-    [1, 3, 5]
-    """
-    x = asarray(x)
-    axis = normalize_axis("diff", axis, x.ndim)
-    n = validate_int("diff", "n", n)
-    if n < 0:
-        raise ArgumentError(f"diff: n is {n}; it must be 0 or more")
-    pieces = [_end_piece(piece, x, axis) for piece in (prepend, x, append) if piece is not None]
-    result = concat(pieces, axis) if len(pieces) > 1 else x
-    leading_axes = (slice(None),) * axis
-    for _ in range(n if n < result.shape[axis] else result.shape[axis]):  # after as many steps as elements nothing is left
-        later, earlier = result[(*leading_axes, slice(1, None))], result[(*leading_axes, slice(None, -1))]
-        result = later != earlier if result.dtype.kind == "bool" else later - earlier
-    return result if n else result.copy()
-
-
-def _end_piece(piece: Tensor | Number, x: Tensor, axis: int) -> Tensor:
-    """Return `piece`, a tensor or number, as the tensor to join to an end of `x` along `axis`.
-
-    A single number is repeated along the other axes. Raise ShapeError for a 0-d tensor.
-    """
-    if isinstance(piece, (bool, int, float, complex)):
-        return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), piece, dtype=x.dtype)
-    tensor = asarray(piece)
-    if tensor.ndim == 0:
-        raise ShapeError(f"diff: a 0-d tensor cannot be put at an end of shape {x.shape}; give its item(), or a tensor")
-    return tensor

@@ -36,6 +36,11 @@ def index_add(
     alpha : number or Tensor, default 1
         A factor for `source`.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
+
     Raises
     ------
     DTypeError
@@ -82,6 +87,11 @@ def index_copy(
     source : Tensor
         Of the shape of `x.take(index, axis)`.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
+
     Raises
     ------
     ShapeError
@@ -115,6 +125,11 @@ def masked_scatter(x: Operand, mask: Operand, source: Operand, /) -> Tensor:
         A bool tensor that broadcasts to the shape of `x`.
     source : Tensor
         Of the dtype of `x`, of any shape, with an element for each true one.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
 
     Raises
     ------
@@ -166,6 +181,11 @@ def scatter(
     reduce : {"add", "multiply"}, optional
         Add all values for an element to the element, or multiply it by them. By default the last of several values is kept.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
+
     Raises
     ------
     ShapeError
@@ -207,6 +227,11 @@ def scatter_add(
         count from the end.
     src : Tensor
         Elements beyond the index are not read. Nothing is broadcast, but `src` may be one number.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
 
     Raises
     ------
@@ -260,6 +285,11 @@ def scatter_reduce(
         The reduction; "max" and "amax" are one, and so are "min" and "amin". "mean" rounds integers down.
     include_self : bool, default True
         If False, an element that receives values is the reduction of these alone.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
 
     Raises
     ------

@@ -30,6 +30,11 @@ def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     axis : int, tuple of int, or None, default -1
         The axes of the sum; None for all. PyTorch's `dim` is an alias.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape of `x`.
+
     Raises
     ------
     AxisError
@@ -66,6 +71,11 @@ def log_softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     axis : int, tuple of int, or None, default -1
         The axes of the sum of `softmax`; None for all. PyTorch's `dim` is an alias.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape of `x`.
+
     Raises
     ------
     AxisError
@@ -99,6 +109,11 @@ def logsumexp(x: Operand, /, axis: Axes = None, keepdims: bool = False, *, dim: 
         The axes of the sum; None for all. PyTorch's `dim` is an alias.
     keepdims : bool, default False
         If True, reduced axes stay with size 1. PyTorch's `keepdim` is an alias.
+
+    Returns
+    -------
+    Tensor
+        New tensor with the remaining axes.
 
     Raises
     ------

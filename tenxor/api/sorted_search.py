@@ -187,6 +187,11 @@ def bucketize(x: Operand, boundaries: Operand, /, *, right: bool = False) -> Ten
     right : bool, default False
         If True, the index for an element equal to a boundary is after the boundary, otherwise before.
 
+    Returns
+    -------
+    Tensor
+        New int64 tensor of the shape of `x`.
+
     Raises
     ------
     ShapeError, DTypeError

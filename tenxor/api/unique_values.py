@@ -20,11 +20,11 @@ from ..tensor.argument_parsing import check_flag, normalize_axis
 from ..tensor.core import Operand
 from .concatenation import concat
 from .creation import asarray, empty, make_flat_indices, ones
+from .cumulative_sums import diff
 from .gather_functions import take, take_along_axis
 from .histograms import bincount
 from .host_calls import call_host_op, call_on_copies, is_on_tape, report_direct_call
 from .output_arguments import cast_to
-from .reduction_functions import diff
 from .sorting import MAX_UNRANKED_ELEMENTS, argsort, lexsort
 
 __all__ = ["mode", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -194,6 +194,11 @@ def unique_values(x: Operand, /) -> Tensor:
     ----------
     x : Tensor
         Any dtype and shape. The result has the same dtype.
+
+    Returns
+    -------
+    Tensor
+        New 1-D tensor of the dtype of `x`.
 
     Notes
     -----

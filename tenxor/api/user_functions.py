@@ -35,6 +35,11 @@ def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -
     dtype : dtype, optional
         The dtype of the result; by default that of the function.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the broadcast shape.
+
     Raises
     ------
     TraceError
@@ -237,6 +242,11 @@ def contract(
         Functions of two arguments that are traced as in `map`, in place of the product and the sum. The result of `add` must not depend on
         the order of the elements. Without both, dtypes and sums are those of `tensordot`, and for bools the result tells whether any pair
         is true.
+
+    Returns
+    -------
+    Tensor
+        New tensor.
 
     Raises
     ------

@@ -13,31 +13,9 @@ from ..tensor.argument_parsing import Axes, check_flag, parse_ints
 from ..tensor.core import Operand
 from .creation import asarray
 
-__all__ = [
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "diagonal",
-    "expand_dims",
-    "flatten",
-    "flip",
-    "matrix_transpose",
-    "moveaxis",
-    "movedim",
-    "permute",
-    "permute_dims",
-    "ravel",
-    "reshape",
-    "split",
-    "squeeze",
-    "swapaxes",
-    "transpose",
-    "unbind",
-    "unflatten",
-    "unsqueeze",
-    "unstack",
-    "windows",
-]
+__all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "matrix_transpose"]
+__all__ += ["moveaxis", "movedim", "permute", "permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "unflatten"]
+__all__ += ["unsqueeze", "windows"]
 
 
 # --- the order of axes ------------------------------------------------------------------------------------------------
@@ -53,6 +31,11 @@ def permute_dims(x: Operand, /, axes: Sequence[int] = (), *, dims: Sequence[int]
     x : Tensor
     axes : Sequence[int]
         Every axis once; axis `k` of the view is axis `axes[k]` of `x`. PyTorch's `dims` is an alias.
+
+    Returns
+    -------
+    Tensor
+        View of `x`.
 
     Raises
     ------
@@ -79,6 +62,11 @@ def transpose(x: Operand, /, axes: Sequence[int] | None = None, *others: int) ->
     x : Tensor
     axes : Sequence[int], optional
         Every axis once, in the order of the view; None reverses all.
+
+    Returns
+    -------
+    Tensor
+        View of `x`.
 
     Raises
     ------
@@ -108,6 +96,11 @@ def matrix_transpose(x: Operand, /) -> Tensor:
     x : Tensor
         Matrices of shape (..., m, n).
 
+    Returns
+    -------
+    Tensor
+        View of `x`.
+
     Raises
     ------
     AxisError
@@ -132,6 +125,11 @@ def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequenc
         The axes to move.
     destination : int or Sequence[int]
         Their positions in the view, as many as there are axes to move.
+
+    Returns
+    -------
+    Tensor
+        View of `x`.
 
     Raises
     ------
@@ -159,6 +157,11 @@ def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
     axis1, axis2 : int
         The axes to swap; negative ones count from the end.
 
+    Returns
+    -------
+    Tensor
+        View of `x`.
+
     Raises
     ------
     AxisError
@@ -183,6 +186,11 @@ def flip(x: Operand, /, axis: Axes = None, *, dim: Axes = None, dims: Axes = Non
     x : Tensor
     axis : int or tuple of int, optional
         The axes to reverse; None for all. PyTorch's `dim` and `dims` are aliases.
+
+    Returns
+    -------
+    Tensor
+        View of `x`.
 
     Raises
     ------
@@ -216,6 +224,11 @@ def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy
     copy : bool, optional
         True returns a new tensor. Every tensor can be viewed in every shape of as many elements, so `copy=False` and None mean the same.
 
+    Returns
+    -------
+    Tensor
+        View of `x`, or with `copy=True` a new tensor.
+
     Raises
     ------
     ShapeError
@@ -241,6 +254,11 @@ def ravel(x: Operand, /, order: str = "C") -> Tensor:
     x : Tensor
     order : {"C", "F", "A"}, default "C"
         The order of the elements: row-major, column-major, or column-major if they are stored so in memory, as in `reshape`.
+
+    Returns
+    -------
+    Tensor
+        View of `x`.
 
     Raises
     ------
@@ -268,6 +286,11 @@ def flatten(x: Operand, /, start: int = 0, end: int = -1, *, start_dim: int | No
     start, end : int, default 0 and -1
         The first and the last axis to merge. PyTorch's `start_dim` and `end_dim` are aliases.
 
+    Returns
+    -------
+    Tensor
+        View of `x`.
+
     Raises
     ------
     AxisError
@@ -293,6 +316,11 @@ def unflatten(x: Operand, axis: int, sizes: Sequence[int], /) -> Tensor:
         The axis to split.
     sizes : Sequence[int]
         The sizes of the new axes. One size may be -1.
+
+    Returns
+    -------
+    Tensor
+        View of `x`.
 
     Raises
     ------
@@ -321,6 +349,11 @@ def squeeze(x: Operand, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     axis : int or tuple of int, optional
         The axes to remove; None for all axes of size 1. PyTorch's `dim` is an alias.
 
+    Returns
+    -------
+    Tensor
+        View of `x`.
+
     Raises
     ------
     ShapeError
@@ -348,6 +381,11 @@ def expand_dims(x: Operand, /, axis: int | tuple[int, ...] = 0, *, dim: int | No
     axis : int or tuple of int, default 0
         The positions of the new axes in the result. PyTorch's `dim` is an alias.
 
+    Returns
+    -------
+    Tensor
+        View of `x`.
+
     Raises
     ------
     AxisError
@@ -372,6 +410,11 @@ def unsqueeze(x: Operand, /, dim: int) -> Tensor:
     dim : int
         The position of the new axis in the result; negative ones count from the end.
 
+    Returns
+    -------
+    Tensor
+        View of `x`.
+
     Raises
     ------
     AxisError
@@ -390,9 +433,17 @@ def unsqueeze(x: Operand, /, dim: int) -> Tensor:
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the common shape of a broadcast of several shapes, as a tuple of int.
+    """Return the common shape of a broadcast of several shapes.
 
-    Shapes are aligned at the last axis, and sizes must be equal or 1.
+    Parameters
+    ----------
+    *shapes : int or Sequence[int]
+        The shapes, aligned at the last axis. Sizes of an axis must be equal or 1. An int is the shape of a 1-D tensor.
+
+    Returns
+    -------
+    tuple of int
+        The common shape.
 
     Raises
     ------
@@ -484,6 +535,11 @@ def diagonal(x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, 
     axis1, axis2 : int, default 0 and 1
         The axes of the matrices whose diagonals are taken. PyTorch's `dim1` and `dim2` are aliases.
 
+    Returns
+    -------
+    Tensor
+        View of `x`, with the diagonal as the last axis.
+
     Raises
     ------
     AxisError
@@ -534,65 +590,3 @@ def windows(x: Operand, /, axis: int, size: int, step: int = 1, dilation: int = 
     [[0, 1, 2], [2, 3, 4]]
     """
     return asarray(x).windows(axis, size, step, dilation)
-
-
-@memoized_call
-@argument_aliases
-def unstack(x: Operand, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
-    """Return a tuple of the slices at each index of an axis, the inverse of `stack`.
-
-    Parameters
-    ----------
-    x : Tensor
-    axis : int, default 0
-        The axis that the slices do not have. PyTorch's `dim` is an alias.
-
-    Returns
-    -------
-    tuple of Tensor
-        Views; for a 1-D tensor new 0-d tensors.
-
-    Raises
-    ------
-    AxisError
-        If the axis does not exist.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
-    [[1, 3], [2, 4]]
-    """
-    return asarray(x).unbind(axis)
-
-
-unbind = unstack
-
-
-@memoized_call
-@argument_aliases
-def split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
-    """Return a tuple of views that divide an axis into parts, as in NumPy.
-
-    Parameters
-    ----------
-    x : Tensor
-    sections : int or Sequence[int]
-        A number of equal parts, or the indices at which to divide.
-    axis : int, default 0
-        The axis to divide. PyTorch's `dim` is an alias.
-
-    Raises
-    ------
-    ShapeError
-        If the axis does not divide into equal parts.
-    AxisError
-        If the axis does not exist.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]
-    ([[0, 1, 2], [3, 4, 5]], [[0], [1, 2], [3]])
-    """
-    return asarray(x).split(sections, axis)

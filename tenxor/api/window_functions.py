@@ -99,6 +99,11 @@ def bartlett(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
     device : str, optional
         "cpu", the only device, as in the array API.
 
+    Returns
+    -------
+    Tensor
+        New tensor of shape (m,).
+
     Raises
     ------
     ArgumentError
@@ -133,6 +138,11 @@ def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = Non
     device : str, optional
         "cpu", the only device, as in the array API.
 
+    Returns
+    -------
+    Tensor
+        New tensor of shape (m,).
+
     Raises
     ------
     ArgumentError, DTypeError
@@ -165,6 +175,11 @@ def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None
     device : str, optional
         "cpu", the only device, as in the array API.
 
+    Returns
+    -------
+    Tensor
+        New tensor of shape (m,).
+
     Raises
     ------
     ArgumentError, DTypeError
@@ -196,6 +211,11 @@ def hanning(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None
         The dtype of the result, a float dtype.
     device : str, optional
         "cpu", the only device, as in the array API.
+
+    Returns
+    -------
+    Tensor
+        New tensor of shape (m,).
 
     Raises
     ------
@@ -230,6 +250,11 @@ def kaiser(m: int, /, beta: float, *, periodic: bool = False, dtype: DTypeLike |
         The dtype of the result, a float dtype.
     device : str, optional
         "cpu", the only device, as in the array API.
+
+    Returns
+    -------
+    Tensor
+        New tensor of shape (m,).
 
     Raises
     ------

@@ -27,6 +27,7 @@ from dask.sizeof import sizeof
 from dask.tokenize import normalize_token
 
 from ..api import concatenation, creation, elementwise, gather_functions, tensor_products
+from ..api.einsum import einsum as sum_products
 from ..tensor import Tensor
 from .array_backend import TensorBackend
 from .tasks import optimize, optimize_delayed
@@ -79,7 +80,7 @@ def divide(a: Any, b: Any, dtype: Any = None) -> Tensor:
 def einsum(subscripts: str, *operands: Any, dtype: Any = None, **layout_and_order: Any) -> Tensor:
     """New tensor: Einstein summation. Options of NumPy about memory layout, which Dask passes too, are ignored."""
     tensors = [creation.asarray(x) for x in operands]
-    return tensor_products.einsum(subscripts, *(tensors if dtype is None else [x.astype(dtype, copy=False) for x in tensors]))
+    return sum_products(subscripts, *(tensors if dtype is None else [x.astype(dtype, copy=False) for x in tensors]))
 
 
 def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.float64, **unused_options: Any) -> Tensor:

@@ -8,10 +8,11 @@ from typing import Any
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..api.concatenation import concat
-from ..api.creation import asarray, eye, zeros_like
+from ..api.creation import asarray, eye
+from ..api.creation_like import zeros_like
+from ..api.einsum import einsum
 from ..api.host_calls import defer_to_batch
 from ..api.output_arguments import cast_to, write_out
-from ..api.tensor_products import einsum
 from ..dtypes import DTypeLike, promote
 from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
 from ..graph.spec import memoized_call

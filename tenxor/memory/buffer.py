@@ -197,12 +197,23 @@ def acquire_share_token(buffer: Buffer) -> object:
 
 
 def set_memory_limit(limit: int | None) -> None:
-    """Limit the memory of tensors to `limit` bytes from now on, including memory kept for reuse; None removes the limit.
+    """Limit the memory of tensors from now on, including memory kept for reuse.
 
     An operation that needs more raises `OutOfMemory`, a MemoryError, and changes nothing. A tensor takes up to an eighth more than its
-    elements. At the start the limit is that of the environment variable TENXOR_MEMORY_LIMIT. Raises ArgumentError if the limit is no
-    positive integer, or if tensors use more already.
+    elements. At the start the limit is that of the environment variable TENXOR_MEMORY_LIMIT.
 
+    Parameters
+    ----------
+    limit : int or None
+        Number of bytes, 1 or more. None removes the limit.
+
+    Raises
+    ------
+    ArgumentError
+        If the limit is no positive integer, or if tensors use more already.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.set_memory_limit(tx.memory().in_use + 1_000_000)
     >>> t = tx.ones((1000, 1000)) * 2

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._utils.lazy import make_public_dir, make_public_getattr
-from . import attention, containers, functional, graphs, init, layers, module, pooling, recurrent
+from . import attention, containers, functional, graphs, init, layers, module, normalization, pooling, recurrent
 from .attention import *
 from .containers import *
 from .graphs import *
 from .layers import *
 from .module import *
+from .normalization import *
 from .pooling import *
 from .recurrent import *
 
 __all__ = ["functional", "init"]
-__all__ += attention.__all__ + containers.__all__ + graphs.__all__ + layers.__all__ + module.__all__ + pooling.__all__ + recurrent.__all__
+__all__ += attention.__all__ + containers.__all__ + graphs.__all__ + layers.__all__ + module.__all__ + normalization.__all__
+__all__ += pooling.__all__ + recurrent.__all__
 __dir__ = make_public_dir(globals())
 
 if not TYPE_CHECKING:  # type checkers know the names statically

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..api.argument_validation import PositiveInt, explain_errors, validate_arguments
 from ..api.attention import scaled_dot_product_attention
+from ..api.block_stacking import split
 from ..api.creation import asarray, empty
-from ..api.views import split
 from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
 from ..random import Source

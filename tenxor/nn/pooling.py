@@ -11,10 +11,8 @@ from ..tensor import Tensor
 from .module import Layer, Module
 from .unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 
-__all__ = [
-    *("AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"),
-    *("MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"),
-]
+__all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
+__all__ += ["MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"]  # type checkers do not see names in starred tuples
 
 
 class _MaxPool(Layer):
@@ -46,9 +44,19 @@ class _MaxPool(Layer):
 
 
 class MaxPool1d(_MaxPool):
-    """`tx.max_pool1d` over (N, C, L) or (C, L). With `return_indices` the result is a pair: the maxima, and their flat indices.
+    """`tx.max_pool1d` over (N, C, L) or (C, L).
 
-    Parameters and errors are those of `MaxPool2d`. A call returns a new tensor ([N,] C, L').
+    A call returns a new tensor ([N,] C, L').
+
+    Parameters
+    ----------
+    kernel_size, stride, padding, dilation, return_indices, ceil_mode
+        As in `MaxPool2d`, for one axis. With `return_indices` the result is a pair: the maxima, and their flat indices.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `MaxPool2d`.
 
     Examples
     --------
@@ -101,9 +109,19 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """`tx.max_pool3d` over (N, C, D, H, W) or (C, D, H, W). With `return_indices` the result is a pair: the maxima, and their flat indices.
+    """`tx.max_pool3d` over (N, C, D, H, W) or (C, D, H, W).
 
-    Parameters and errors are those of `MaxPool2d`. A call returns a new tensor ([N,] C, D', H', W').
+    A call returns a new tensor ([N,] C, D', H', W').
+
+    Parameters
+    ----------
+    kernel_size, stride, padding, dilation, return_indices, ceil_mode
+        As in `MaxPool2d`, for three axes. With `return_indices` the result is a pair: the maxima, and their flat indices.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `MaxPool2d`.
 
     Examples
     --------
@@ -142,7 +160,17 @@ class _AvgPool(Layer):
 class AvgPool1d(_AvgPool):
     """`tx.avg_pool1d` over (N, C, L) or (C, L).
 
-    Parameters and errors are those of `AvgPool2d`. A call returns a new tensor ([N,] C, L').
+    A call returns a new tensor ([N,] C, L').
+
+    Parameters
+    ----------
+    kernel_size, stride, padding, ceil_mode, count_include_pad
+        As in `AvgPool2d`, for one axis.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `AvgPool2d`.
 
     Examples
     --------
@@ -194,7 +222,17 @@ class AvgPool2d(_AvgPool):
 class AvgPool3d(_AvgPool):
     """`tx.avg_pool3d` over (N, C, D, H, W) or (C, D, H, W).
 
-    Parameters and errors are those of `AvgPool2d`. A call returns a new tensor ([N,] C, D', H', W').
+    A call returns a new tensor ([N,] C, D', H', W').
+
+    Parameters
+    ----------
+    kernel_size, stride, padding, ceil_mode, count_include_pad
+        As in `AvgPool2d`, for three axes.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, DTypeError
+        As in `AvgPool2d`.
 
     Examples
     --------
@@ -225,7 +263,17 @@ class _MaxUnpool(Module):
 class MaxUnpool1d(_MaxUnpool):
     """`functional.max_unpool1d`, for the results of `MaxPool1d` with `return_indices`, (N, C, L) or (C, L).
 
-    Parameters, the arguments of a call, and errors are those of `MaxUnpool2d`.
+    The arguments of a call are those of `MaxUnpool2d`.
+
+    Parameters
+    ----------
+    kernel_size, stride, padding
+        As in `MaxUnpool2d`, for one axis.
+
+    Raises
+    ------
+    ShapeError, BadIndex, IndexOutOfRange, ArgumentError
+        As in `MaxUnpool2d`.
 
     Examples
     --------
@@ -277,7 +325,17 @@ class MaxUnpool2d(_MaxUnpool):
 class MaxUnpool3d(_MaxUnpool):
     """`functional.max_unpool3d`, for the results of `MaxPool3d` with `return_indices`, (N, C, D, H, W) or (C, D, H, W).
 
-    Parameters, the arguments of a call, and errors are those of `MaxUnpool2d`.
+    The arguments of a call are those of `MaxUnpool2d`.
+
+    Parameters
+    ----------
+    kernel_size, stride, padding
+        As in `MaxUnpool2d`, for three axes.
+
+    Raises
+    ------
+    ShapeError, BadIndex, IndexOutOfRange, ArgumentError
+        As in `MaxUnpool2d`.
 
     Examples
     --------

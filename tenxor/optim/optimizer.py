@@ -33,7 +33,7 @@ from ..runtime.pending_limits import count_pending
 from ..runtime.realize import realize
 from ..tensor import Tensor
 
-__all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
+__all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer"]
 
 _op = elementwise.FUNCTIONS
 _NONNEGATIVE_SETTINGS = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that must not be negative
@@ -333,7 +333,12 @@ class SGD(Optimizer):
     weight_decay : float, default 0.0
         `weight_decay` times the parameter is added to the gradient.
     nesterov : bool, default False
-        If True, x moves along gradient + momentum v. Raises ArgumentError unless `dampening` is 0.
+        If True, x moves along gradient + momentum v. `dampening` must then be 0.
+
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`, and for `nesterov` with a `dampening` other than 0.
 
     Examples
     --------
@@ -398,6 +403,11 @@ class Adam(Optimizer):
     weight_decay : float, default 0.0
         `weight_decay` times the parameter is added to the gradient.
 
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`.
+
     References
     ----------
     D. Kingma, J. Ba: Adam: a method for stochastic optimization, 2015, arXiv:1412.6980.
@@ -454,6 +464,11 @@ class AdamW(Adam):
     weight_decay : float, default 1e-2
         Each step multiplies the parameter by `1 - lr * weight_decay`.
 
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`.
+
     References
     ----------
     I. Loshchilov, F. Hutter: Decoupled weight decay regularization, 2019, arXiv:1711.05101.
@@ -498,6 +513,11 @@ class Lion(Optimizer):
     weight_decay : float, default 0.0
         Each step multiplies the parameter by `1 - lr * weight_decay`.
 
+    Raises
+    ------
+    ArgumentError
+        As in `Optimizer`.
+
     References
     ----------
     X. Chen et al.: Symbolic discovery of optimization algorithms, 2023, arXiv:2302.06675.
@@ -530,70 +550,3 @@ class Lion(Optimizer):
         beta1, weight1, beta2, weight2, keep, lr = numbers
         moved = _apply("lion", x, states[0], gradient, keep, beta1, weight1, lr)
         return [moved, _apply("averaged", states[0], gradient, beta2, weight2)]
-
-
-# --- gradient clipping ------------------------------------------------------------------------------------------------
-
-
-@validate_arguments
-def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
-    """Scale gradients down in place, so that their common norm is at most `max_norm`, and return the norm before.
-
-    Parameters
-    ----------
-    params : Iterable of Tensor
-        Tensors of any shape. Tensors without a gradient are ignored. Raises ArgumentError for other objects.
-    max_norm : float
-        The upper limit of the 2-norm of all gradients together, as one vector.
-
-    Returns
-    -------
-    Tensor
-        The norm before scaling, a new tensor of shape (). It is 0 without gradients. Norms of float16 and bfloat16 gradients are float32.
-
-    Examples
-    --------
-    >>> import tenxor as tx
-    >>> x = tx.nn.Parameter([3.0, 4.0])
-    >>> (x * x / 2.0).sum().backward()
-    >>> tx.optim.clip_grad_norm([x], 1.0).item(), [round(g, 6) for g in x.grad.tolist()]
-    (5.0, [0.6, 0.8])
-    """
-    gradients = _collect_gradients("clip_grad_norm", params)
-    if not gradients:
-        return zeros(())
-    with no_grad():
-        total = sum([(abs(g).astype(g.dtype.part.compute_dtype, copy=False) ** 2).sum() for g in gradients])
-        norm: Any = _op["sqrt"](total)
-        scale = _op["minimum"](max_norm / (norm + 1e-6), 1.0)
-        for g in gradients:
-            g *= scale
-    return norm  # type: ignore[no-any-return]
-
-
-@validate_arguments
-def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
-    """Clip each element of the gradients to [-`max_value`, `max_value`], in place.
-
-    `params` are tensors of any shape; tensors without a gradient are ignored. Raises ArgumentError if one of `params` is not a tensor, and
-    DTypeError for a complex gradient.
-
-    >>> import tenxor as tx
-    >>> x = tx.nn.Parameter([3.0, 0.5])
-    >>> (x * x / 2.0).sum().backward()
-    >>> tx.optim.clip_grad_value([x], 1.0)
-    >>> x.grad.tolist()
-    [1.0, 0.5]
-    """
-    with no_grad():
-        bound = float(max_value)
-        for gradient in _collect_gradients("clip_grad_value", params):
-            gradient[...] = gradient.clip(-bound, bound)
-
-
-def _collect_gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
-    """Return the gradients of `params`, leaving out tensors without one. Raise ArgumentError, beginning with `op`, for other objects."""
-    tensors = list(params)
-    for k, t in enumerate(tensors):
-        check_argument(op, f"parameter {k}", t, "Tensor")
-    return [t.grad for t in tensors if t.grad is not None]

@@ -154,6 +154,11 @@ def linear(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup
     Schedule
         A new schedule.
 
+    Raises
+    ------
+    ArgumentError
+        If `total` or `warmup` is negative, or if an argument has another type.
+
     Examples
     --------
     >>> import tenxor as tx
@@ -188,6 +193,11 @@ def cosine(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup
     -------
     Schedule
         A new schedule.
+
+    Raises
+    ------
+    ArgumentError
+        If `total` or `warmup` is negative, or if an argument has another type.
 
     References
     ----------

@@ -17,29 +17,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cache
-from math import inf, isfinite, nextafter, prod
-from numbers import Real
-from operator import index as as_int
+from math import nextafter, prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .._utils.aliases import argument_aliases
-from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions, make_public_dir, make_public_getattr
 from .._utils.locks import make_reentrant_lock
 from ..api.argument_validation import register_argument_type
-from ..api.creation import asarray, make_flat_indices, memoized_creation, normalize_shape
+from ..api.creation import asarray, normalize_shape
 from ..api.draw_scopes import Draw, next_draw, note_seeding
-from ..codegen import compiled_kernels
-from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
+from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64
 from ..dtypes import dtype as dtype_of
-from ..errors import ArgumentError, DTypeError, OutOfBounds, ShapeError, describe_value
+from ..errors import ArgumentError, DTypeError, OutOfBounds, describe_value
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag, parse_ints
 from ..tensor.core import Operand
+from .draw_arguments import check_float_dtype, get_flat_indices, split_rows, to_float, to_integer
 
 __all__ = [
     "Generator",
@@ -60,9 +56,6 @@ if not TYPE_CHECKING:
     __getattr__ = make_public_getattr(globals())
 
 sorting = LazyFunctions("tenxor.api.sorting")
-MAX_CACHED_INDICES = (
-    1 << 8
-)  # elements whose indices are kept in memory; below `HELD_BYTES_SMALL_RESULT`, so that readers may remain pending
 
 Shape = int | Sequence[int]
 
@@ -122,13 +115,25 @@ class Generator:
         return f"Generator(seed={self._key}, after {self._draws} draws)"
 
     def seed(self, seed: int | None) -> None:
-        """Restart from `seed`, an integer from 0 to 2**64 - 1, or from a random seed for None. Raise ArgumentError for another seed.
+        """Restart from a seed.
 
+        Parameters
+        ----------
+        seed : int or None
+            An integer from 0 to 2**64 - 1. None takes a random seed.
+
+        Raises
+        ------
+        ArgumentError
+            For another seed.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> g = tx.random.Generator(1); a = g.random(2).tolist(); g.seed(1); g.random(2).tolist() == a
         True
         """
-        key = int.from_bytes(os.urandom(8), "little") if seed is None else _to_integer("Generator", "seed", seed)
+        key = int.from_bytes(os.urandom(8), "little") if seed is None else to_integer("Generator", "seed", seed)
         if not 0 <= key < 2**64:
             raise ArgumentError(f"Generator: seed is {key}; it must be from 0 to 2**64 - 1")
         note_seeding(self, seed is not None)
@@ -167,6 +172,11 @@ class Generator:
         dtype : {float64, float32}, default float64
             The dtype of the result.
 
+        Returns
+        -------
+        Tensor
+            New tensor.
+
         Raises
         ------
         ShapeError
@@ -180,7 +190,7 @@ class Generator:
         >>> tx.random.Generator(0).random(3).shape
         (3,)
         """
-        return self._draw_unit(normalize_shape("random", shape), _check_float_dtype("random", dtype))
+        return self._draw_unit(normalize_shape("random", shape), check_float_dtype("random", dtype))
 
     @argument_aliases
     def uniform(
@@ -205,6 +215,11 @@ class Generator:
         dtype : {float64, float32}, default float64
             The dtype of the result.
 
+        Returns
+        -------
+        Tensor
+            New tensor.
+
         Raises
         ------
         ArgumentError
@@ -221,8 +236,8 @@ class Generator:
         >>> bool(((x >= -1) & (x < 1)).all())
         True
         """
-        sizes, d = normalize_shape("uniform", shape), _check_float_dtype("uniform", dtype)
-        low_value, high_value = _to_float("uniform", "low", low), _to_float("uniform", "high", high)
+        sizes, d = normalize_shape("uniform", shape), check_float_dtype("uniform", dtype)
+        low_value, high_value = to_float("uniform", "low", low), to_float("uniform", "high", high)
         if low_value > high_value:
             raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
         if max(abs(low_value), abs(high_value), high_value - low_value) > d.highest:
@@ -248,6 +263,11 @@ class Generator:
         dtype : {float64, float32}, default float64
             The dtype of the result.
 
+        Returns
+        -------
+        Tensor
+            New tensor.
+
         Raises
         ------
         ArgumentError
@@ -267,8 +287,8 @@ class Generator:
         >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
         (True, True)
         """
-        sizes, d = normalize_shape("normal", shape), _check_float_dtype("normal", dtype)
-        loc, scale = _to_float("normal", "mean", mean), _to_float("normal", "std", std)
+        sizes, d = normalize_shape("normal", shape), check_float_dtype("normal", dtype)
+        loc, scale = to_float("normal", "mean", mean), to_float("normal", "std", std)
         if scale < 0:
             raise ArgumentError(f"normal: std is {std}; it must be 0 or more")
         values = self._draw_next("standard_normal", sizes)
@@ -302,6 +322,11 @@ class Generator:
         endpoint : bool, default False
             If True, the upper end may be drawn, too.
 
+        Returns
+        -------
+        Tensor
+            New tensor.
+
         Raises
         ------
         ArgumentError
@@ -332,8 +357,8 @@ class Generator:
         if isinstance(high, (tuple, list)):
             raise ArgumentError(f"integers: high must be an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
         lowest, highest = (
-            _to_integer("integers", "low", lowest),
-            _to_integer("integers", "high", end) - (not check_flag("endpoint", endpoint)),
+            to_integer("integers", "low", lowest),
+            to_integer("integers", "high", end) - (not check_flag("endpoint", endpoint)),
         )
         if lowest > highest:
             raise ArgumentError(
@@ -361,6 +386,11 @@ class Generator:
         x : int or Tensor
             A number of rows, or a tensor of at least one axis, or data for `tx.asarray`.
 
+        Returns
+        -------
+        Tensor
+            New tensor: int64 for a number of rows, else of the shape and dtype of `x`.
+
         Raises
         ------
         ShapeError
@@ -372,7 +402,7 @@ class Generator:
         >>> sorted(tx.random.Generator(0).permutation(5).tolist())
         [0, 1, 2, 3, 4]
         """
-        count, rows = _split_rows("permutation", x)
+        count, rows = split_rows("permutation", x)
         order = self._draw_order(count)
         return order if rows is None else rows[order]
 
@@ -399,7 +429,7 @@ class Generator:
         """
         if not isinstance(x, Tensor):
             raise ArgumentError(f"shuffle: works in place on a tensor, not on {type(x).__name__}; use permutation(x)")
-        count, _ = _split_rows("shuffle", x)
+        count, _ = split_rows("shuffle", x)
         x[...] = x[self._draw_order(count)]
 
     @argument_aliases
@@ -415,6 +445,11 @@ class Generator:
         replace : bool, default True
             If False, no element is chosen twice.
 
+        Returns
+        -------
+        Tensor
+            New tensor: int64 for a number, else of the dtype of `x`.
+
         Raises
         ------
         ArgumentError
@@ -429,7 +464,7 @@ class Generator:
         [2, 3, 5]
         """
         sizes = normalize_shape("choice", shape)
-        count, rows = _split_rows("choice", x)
+        count, rows = split_rows("choice", x)
         wanted, replace = prod(sizes), check_flag("replace", replace)
         if wanted > count and not (replace and count):
             hint = "; use replace=True" if count else ""
@@ -470,7 +505,7 @@ class Generator:
         The stream, the key (the seed) and `numbers` are run-time arguments of the kernel.
         """
         key, stream, counter = next_draw(self, prod(shape))
-        indices = _get_flat_indices(shape)
+        indices = get_flat_indices(shape)
         return (indices + counter if isinstance(counter, Tensor) else indices)._apply(OPS[op], stream, key, *numbers)
 
     def _draw_unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -484,81 +519,6 @@ class Generator:
 
 
 Source: TypeAlias = Generator | None
-
-
-# --- arguments --------------------------------------------------------------------------------------------------------
-
-
-def _get_flat_indices(shape: tuple[int, ...]) -> Tensor:
-    """Return a uint64 tensor of `shape` with the flat index of each element.
-
-    For a few elements the indices are in memory, as planning would take longer than drawing.
-    """
-    count = prod(shape)
-    if count > MAX_CACHED_INDICES:
-        return _make_flat_indices(shape)
-    indices = _get_cached_indices()[:count]
-    return indices if len(shape) == 1 else indices.reshape(shape)
-
-
-@memoized_creation
-def _make_flat_indices(shape: tuple[int, ...]) -> Tensor:
-    """Return a pending uint64 tensor of `shape` with the flat index of each element."""
-    return make_flat_indices(shape).astype(uint64)
-
-
-@register("indices of draws", "the positions that random numbers are computed from", depends_on=(compiled_kernels,))
-@cache
-def _get_cached_indices() -> Tensor:
-    """Return the integers below `MAX_CACHED_INDICES` as a uint64 tensor in memory, created once."""
-    return asarray(np.arange(MAX_CACHED_INDICES, dtype=np.uint64)).copy()
-
-
-def _check_float_dtype(op: str, dtype: object) -> DType:
-    """Return the dtype of a draw, float64 for None. Raise DTypeError, beginning with `op`, unless it is float32 or float64."""
-    d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
-    if d.kind != "float" or d.bits < 32:
-        raise DTypeError(f"{op}: dtype is {d}; it must be float32 or float64; cast the result with astype")
-    return d
-
-
-def _to_float(op: str, name: str, value: Any) -> float:
-    """Return `value`, the argument `name` of `op`, as a float. Raise ArgumentError unless `value` is a finite real number."""
-    if type(value) is float and isfinite(value):
-        return value
-    try:
-        number = float(value) if isinstance(value, Real) else inf
-    except OverflowError:
-        number = inf
-    if not isfinite(number):
-        raise ArgumentError(
-            f"{op}: {name} must be one finite number, not {describe_value(value)}; sizes come after the numbers, or as shape="
-        )
-    return number
-
-
-def _to_integer(op: str, name: str, value: Any) -> int:
-    """Return `value`, the argument `name` of `op`, as an int. Raise ArgumentError unless `value` is an integer."""
-    try:
-        return as_int(value)
-    except TypeError:
-        raise ArgumentError(f"{op}: {name} must be an integer, not {describe_value(value)}") from None
-
-
-def _split_rows(op: str, x: Any) -> tuple[int, Tensor | None]:
-    """Return the number of rows of `x`, and `x` as a tensor. For an integer `x`, return `x` itself and None.
-
-    Raise ShapeError, beginning with `op`, for a negative integer and a 0-d tensor.
-    """
-    if isinstance(x, (Tensor, np.ndarray)) or not hasattr(type(x), "__index__"):
-        rows = asarray(x)
-        if rows.ndim == 0:
-            raise ShapeError(f"{op}: a 0-d tensor has no rows; give an int or a tensor with at least one axis")
-        return rows.shape[0], rows
-    count = as_int(x)
-    if count < 0:
-        raise ShapeError(f"{op}: {count} is a negative number of rows; it must be 0 or more")
-    return count, None
 
 
 # --- the module's own generator ---------------------------------------------------------------------------------------
@@ -576,7 +536,22 @@ choice = _default.choice
 
 
 def rand(*shape: int | Sequence[int]) -> Tensor:
-    """Return a new float64 tensor of uniform numbers in [0, 1). The sizes `shape` are separate arguments, as in NumPy and PyTorch.
+    """Return a new float64 tensor of uniform numbers in [0, 1).
+
+    Parameters
+    ----------
+    *shape : int
+        The sizes of the axes, as separate arguments, as in NumPy and PyTorch, or as one sequence. Without arguments the tensor is 0-d.
+
+    Returns
+    -------
+    Tensor
+        New float64 tensor.
+
+    Raises
+    ------
+    ShapeError, ArgumentError
+        If a size is negative, or no integer.
 
     Examples
     --------
@@ -588,7 +563,22 @@ def rand(*shape: int | Sequence[int]) -> Tensor:
 
 
 def randn(*shape: int | Sequence[int]) -> Tensor:
-    """Return a new float64 tensor of standard normal numbers. The sizes `shape` are separate arguments, as in NumPy and PyTorch.
+    """Return a new float64 tensor of standard normal numbers.
+
+    Parameters
+    ----------
+    *shape : int
+        The sizes of the axes, as in `rand`.
+
+    Returns
+    -------
+    Tensor
+        New float64 tensor.
+
+    Raises
+    ------
+    ShapeError, ArgumentError
+        As in `rand`.
 
     Examples
     --------

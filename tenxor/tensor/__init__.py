@@ -22,10 +22,11 @@ from .indexing_methods import IndexingMethods
 from .protocols import ProtocolMethods
 from .reduction_methods import ReductionMethods
 from .scatter_methods import ScatterMethods
-from .view_methods import ViewMethods, reinterpreted_layout
+from .view_methods import ViewMethods
 from .write_methods import WriteMethods
 
 contraction = LazyModule("tenxor.tensor.contraction")
+reinterpretation = LazyModule("tenxor.tensor.reinterpretation")
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # versions of the array API standard
 
 
@@ -98,7 +99,7 @@ class Tensor(  # the families of methods; the bases of a family are the families
         """
         if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list)):
             dtype = dtype_of(shape[0])
-            return Tensor(self.storage, reinterpreted_layout(self.layout, self.dtype, dtype), dtype)
+            return Tensor(self.storage, reinterpretation.reinterpreted_layout(self.layout, self.dtype, dtype), dtype)
         return self.reshape(*shape)
 
     def dot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:

@@ -168,7 +168,20 @@ class TensorBase(MigrationHints):
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
-        """Return this tensor. Raise ArgumentError for any device but "cpu". `stream` has no effect."""
+        """Return this tensor.
+
+        Parameters
+        ----------
+        device : str
+            "cpu", the only device.
+        stream : object, optional
+            Has no effect.
+
+        Raises
+        ------
+        ArgumentError
+            For another device.
+        """
         check_device("to_device", device)
         return self
 

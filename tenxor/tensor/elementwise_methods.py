@@ -31,12 +31,29 @@ def _can_broadcast(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
     return len(shape) <= len(larger) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(larger), strict=False))
 
 
+_BINARY_SECTIONS = """
+Parameters
+----------
+other : Tensor, array, sequence or number
+    Broadcasts with this tensor. {promotion}
+
+Raises
+------
+ShapeError, DTypeError
+    If the shapes do not broadcast, or if a dtype is not accepted. {range_error}
+"""
+
+
 def _build_docstring(op: Op) -> str:
     """Return the docstring of the method for a unary or binary operation."""
     summary, _, details = op.meaning.partition("; ")
     notes = f"{details[0].upper()}{details[1:]}. " if details else ""
-    operands = "x is this tensor" if op.arity == 1 else "x is this tensor, y is `other`, and the shapes broadcast"
-    return f"Return {summary}, element by element, as a new tensor.\n\n{notes}Here {operands}. See `tx.{op.name}`."
+    operands = "x is this tensor" if op.arity == 1 else "x is this tensor and y is `other`"
+    text = f"Return {summary}, element by element, as a new tensor.\n\n{notes}Here {operands}. See `tx.{op.name}`.\n"
+    rule_name = op.rule.__qualname__.partition(".")[0]
+    promotion = "Dtypes may differ." if rule_name == "logical" else "The dtypes promote to one, else a DTypeError is raised."
+    range_error = "" if rule_name == "inexact" else "A Python integer out of the range of this integer dtype raises OutOfBounds."
+    return text if op.arity == 1 else text + _BINARY_SECTIONS.format(promotion=promotion, range_error=range_error).replace(" \n", "\n")
 
 
 def build_unary_method(name: str) -> Callable[[T], T]:
@@ -464,26 +481,53 @@ class ElementwiseMethods(IndexingMethods):
         return self if self.layout.is_contiguous() else self.copy()
 
     def fill_(self, value: Operand) -> Self:
-        """Write `value`, a number or a tensor broadcast to this shape, to every element, in place, and return this tensor.
+        """Write a value to every element, in place, and return this tensor.
 
-        Raise OutOfBounds for an integer outside of the range of the dtype, and DTypeError for a complex number in a real tensor.
+        Parameters
+        ----------
+        value : number, Tensor, array or sequence
+            Broadcasts to this shape, and is cast to this dtype.
+
+        Raises
+        ------
+        ShapeError, OutOfBounds, DTypeError
+            If `value` does not broadcast, for an integer outside of the range of the dtype, and for a complex number in a real tensor.
         """
         self._write(self._to_operand(value, "fill_"), "fill_")
         return self
 
     def fill(self, value: Operand) -> None:
-        """Write `value` to every element, in place, as `fill_` does, and return None, as NumPy does."""
+        """Write a value to every element, in place, and return None, as NumPy does.
+
+        Parameters
+        ----------
+        value : number, Tensor, array or sequence
+            As in `fill_`, as are the errors.
+        """
         self.fill_(value)
 
     @delegate_to("clip")
     def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Self | None = None) -> Self:
         """Return the elements limited to the range from `min` to `max`, as a new tensor, or written to `out` and returned. See `tx.clip`.
 
-        A bound is a number, a tensor broadcast with this tensor, or None for no bound. Raise DTypeError for complex numbers. For an integer
-        dtype, an integer bound beyond the dtype's range has no effect if satisfied by every element, and raises OutOfBounds otherwise. The
-        derivative at an element equal to a number is 0. An element equal to an element of a tensor bound shares the derivative with this
-        bound.
+        The derivative at an element equal to a number is 0. An element equal to an element of a tensor bound shares the derivative with
+        this bound.
 
+        Parameters
+        ----------
+        min, max : number or Tensor, optional
+            The bounds, which broadcast with this tensor. None is no bound.
+        out : Tensor, optional
+            Receives the result, and is returned.
+
+        Raises
+        ------
+        ShapeError, DTypeError, OutOfBounds
+            If shapes do not broadcast, for complex numbers, and if an integer bound beyond the range of an integer dtype is not satisfied
+            by every element.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.arange(5).clip(1, 3).tolist()
         [1, 1, 2, 3, 3]

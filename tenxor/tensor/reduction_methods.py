@@ -8,11 +8,11 @@ returned.
 from __future__ import annotations
 
 from functools import cache
-from math import isfinite
 from typing import Any, Self
 
 from .._utils.aliases import argument_aliases
 from .._utils.cache_registry import register
+from .._utils.lazy import LazyModule
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
 from ..errors import DTypeError, ShapeError
 from ..graph.node import POSITION, Node, Recipe, Scan
@@ -21,10 +21,11 @@ from ..layout import Layout, memory_order
 from ..layout.coords import as_float
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
-from .argument_parsing import Axes, check_correction, check_flag, delegate_to, normalize_axes, normalize_axis
-from .core import Operand, TensorBase
+from .argument_parsing import Axes, check_flag, delegate_to, normalize_axes, normalize_axis
+from .core import Operand
 from .elementwise_methods import ElementwiseMethods
 
+variances = LazyModule("tenxor.tensor.variances")
 # Cached, since recipes compare operations by identity
 _scan_operation = register("scans", "a running reduction, by axis and reduction")(cache(Scan))
 
@@ -162,9 +163,14 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the product over `axis`, as a new tensor. See `tx.prod`. The arguments are as in `sum`.
+        """Return the product over `axis`, as a new tensor. See `tx.prod`. The product of no elements is 1.
 
-        By default, integers and bools are multiplied in 64 bits. `initial` is a further factor. The product of no elements is 1.
+        Parameters
+        ----------
+        axis, dtype, keepdims, out, where
+            As in `sum`. By default, integers and bools are multiplied in 64 bits.
+        initial : number, optional
+            A further factor.
         """
         return self._cast_or_self(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims)._cast_or_self(dtype)
 
@@ -181,10 +187,23 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the largest element over `axis`, as a new tensor. See `tx.max`. The arguments are as in `sum`.
+        """Return the largest element over `axis`, as a new tensor, or NaN if an element is NaN. See `tx.max`.
 
-        The result is NaN if an element is NaN. `initial` is a further element. Without `initial`, raise ShapeError for an axis of size 0,
-        and ArgumentError if `where` is given. Raise DTypeError for complex numbers.
+        Parameters
+        ----------
+        axis, keepdims, out
+            As in `sum`.
+        initial : number, optional
+            A further element.
+        where : Tensor of bool, optional
+            Compare only the elements where `where` is true. Needs `initial`.
+
+        Raises
+        ------
+        ShapeError, ArgumentError
+            Without `initial`, for an axis of size 0 or if `where` is given.
+        AxisError, DTypeError
+            If an axis does not exist or is named twice, or for complex numbers.
         """
         return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
 
@@ -201,10 +220,12 @@ class ReductionMethods(ElementwiseMethods):
         initial: Operand | None = None,
         where: Operand | None = None,
     ) -> Self:
-        """Return the smallest element over `axis`, as a new tensor. See `tx.min`. The arguments are as in `sum`.
+        """Return the smallest element over `axis`, as a new tensor, or NaN if an element is NaN. See `tx.min`.
 
-        The result is NaN if an element is NaN. `initial` is a further element. Without `initial`, raise ShapeError for an axis of size 0,
-        and ArgumentError if `where` is given. Raise DTypeError for complex numbers.
+        Parameters
+        ----------
+        axis, keepdims, out, initial, where
+            As in `max`, as are the errors.
         """
         return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
 
@@ -224,7 +245,12 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return whether any element over `axis` is true (not zero), as a new bool tensor. See `tx.any`.
 
-        Without elements the result is False. The arguments are as in `sum`.
+        Without elements the result is False.
+
+        Parameters
+        ----------
+        axis, keepdims, out, where
+            As in `sum`.
         """
         return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
 
@@ -242,7 +268,12 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return whether all elements over `axis` are true (not zero), as a new bool tensor. See `tx.all`.
 
-        Without elements the result is True. The arguments are as in `sum`.
+        Without elements the result is True.
+
+        Parameters
+        ----------
+        axis, keepdims, out, where
+            As in `sum`.
         """
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
 
@@ -250,7 +281,10 @@ class ReductionMethods(ElementwiseMethods):
     def count_nonzero(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`.
 
-        The arguments are as in `sum`.
+        Parameters
+        ----------
+        axis, keepdims
+            As in `sum`.
         """
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
 
@@ -267,8 +301,23 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the first position of the largest element along `axis`, as a new int64 tensor. See `tx.argmax`.
 
-        NaN counts as the largest. For `axis` None, the position is in the flattened tensor. `keepdims` and `out` are as in `sum`. Raise
-        ShapeError for an axis of size 0, AxisError for several axes, and DTypeError for complex numbers.
+        NaN counts as the largest.
+
+        Parameters
+        ----------
+        axis : int, optional
+            None reduces every axis; the position is then in the flattened tensor. PyTorch's `dim` is an alias.
+        keepdims, out
+            As in `sum`.
+
+        Raises
+        ------
+        ShapeError
+            For an axis of size 0.
+        AxisError
+            For several axes, or if the axis does not exist.
+        DTypeError
+            For complex numbers.
         """
         return self._find_extremum("argmax", axis, keepdims)
 
@@ -285,8 +334,12 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the first position of the smallest element along `axis`, as a new int64 tensor. See `tx.argmin`.
 
-        NaN counts as the smallest. For `axis` None, the position is in the flattened tensor. `keepdims` and `out` are as in `sum`. Raise
-        ShapeError for an axis of size 0, AxisError for several axes, and DTypeError for complex numbers.
+        NaN counts as the smallest.
+
+        Parameters
+        ----------
+        axis, keepdims, out
+            As in `argmax`, as are the errors.
         """
         return self._find_extremum("argmin", axis, keepdims)
 
@@ -322,9 +375,17 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the mean over `axis`, as a new float or complex tensor. See `tx.mean`.
 
-        Integers and bools give float64. With `dtype`, the elements are first cast to this dtype. The mean of no elements is NaN. The other
-        arguments are those of `sum`.
+        Integers and bools give float64. The mean of no elements is NaN.
 
+        Parameters
+        ----------
+        axis, keepdims, out, where
+            As in `sum`.
+        dtype : dtype, optional
+            The dtype to which the elements are cast first.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.asarray([1, 2, 3, 4]).mean().item()
         2.5
@@ -391,41 +452,8 @@ class ReductionMethods(ElementwiseMethods):
         >>> tx.asarray([1.0, 2.0, 3.0]).var(correction=1).item()
         1.0
         """
-        variance, result = self._variance("var", axis, correction, keepdims, mean)
-        return variance._cast_or_self(result)
-
-    def _variance(self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None) -> tuple[Self, DType]:
-        """Return the variance in the dtype of the computation, and the real dtype of the result, for the arguments of `var`."""
-        correction = check_correction(op, correction)
-        wide, result = self._prepare_average(op)
-        squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
-        centre = wide._reduce_to_mean(op, axis, True) if mean is None else wide._to_operand(mean, op)
-        distances = wide - centre
-        if distances.layout.shape != wide.layout.shape:
-            raise ShapeError(
-                f"{op}: mean must broadcast to {wide.layout.shape}, the shape of x, as x.mean(axis, keepdims=True) does; x - mean has shape"
-                f" {distances.layout.shape}"
-            )
-        total = self._compute(squared, distances)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
-        if mean is None:
-            # a separate node: with two readers, `distances` would be stored
-            distance_sums = (wide - centre)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
-            total = total._correct_rounded_mean(distance_sums, self._count_reduced(op, axis))
-        exact_correction = int(correction) if isfinite(correction) and correction == int(correction) else correction
-        divisor = max(self._count_reduced(op, axis) - exact_correction, 0)
-        return total._apply(OPS["divide"], as_float(divisor)), result.part
-
-    def _correct_rounded_mean(self, distance_sums: Self, count: int | Self) -> Self:
-        """Return the sums of squared distances from the exact mean; this tensor holds the sums of squared distances from a rounded mean.
-
-        `distance_sums` are the sums of the distances, 0 in exact arithmetic, and `count` is the number of elements of a sum. The correction
-        is `distance_sums ** 2 / count` (the corrected two-pass algorithm).
-
-        T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
-        """
-        magnitude = distance_sums.abs() if distance_sums.dtype.is_complex else distance_sums
-        excess = magnitude * (magnitude / (count if isinstance(count, TensorBase) else as_float(count)))
-        return self._apply(OPS["less_rounding"], self._compute(OPS["minimum"], excess, self))
+        variance, result = variances.compute_variance("var", self, axis, correction, keepdims, mean)
+        return variance._cast_or_self(result)  # type: ignore[no-any-return]
 
     @delegate_to("std")
     @argument_aliases
@@ -444,10 +472,13 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the standard deviation over `axis`, the square root of `var`, as a real tensor. See `tx.std`.
 
-        The arguments and errors are as in `var`.
+        Parameters
+        ----------
+        axis, correction, keepdims, mean, out, where
+            As in `var`, as are the errors.
         """
-        variance, result = self._variance("std", axis, correction, keepdims, mean)
-        return variance._compute(OPS["deviation"], variance)._cast_or_self(result)
+        variance, result = variances.compute_variance("std", self, axis, correction, keepdims, mean)
+        return variance._compute(OPS["deviation"], variance)._cast_or_self(result)  # type: ignore[no-any-return]
 
     def _count_reduced(self, op: str, axis: Axes) -> int:
         """Return the number of elements reduced to each result by a reduction over `axis`."""
@@ -550,7 +581,10 @@ class ReductionMethods(ElementwiseMethods):
     ) -> Self:
         """Return the products of elements `0..i` along `axis`, as a new tensor. See `tx.cumulative_prod`.
 
-        The arguments are as in `cumulative_sum`. By default, integers and bools are multiplied in 64 bits.
+        Parameters
+        ----------
+        axis, dtype, out
+            As in `cumulative_sum`. By default, integers and bools are multiplied in 64 bits.
         """
         return self._cumulate("prod", "cumulative_prod", axis, dtype)
 

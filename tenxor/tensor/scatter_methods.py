@@ -154,7 +154,10 @@ class ScatterMethods(IndexingMethods):
     ) -> Self:
         """Add `alpha * source` at indices along an axis, in place, and return this tensor. See `tx.index_add`.
 
-        The arguments and errors are as in `index_add`.
+        Parameters
+        ----------
+        axis, index, source, alpha
+            As in `index_add`, as are the errors.
         """
         selection = self._select_rows("index_add_", self.layout, axis, index, source)
         self._scatter("index_add_", selection, self._scale_source("index_add_", source, alpha), "sum")
@@ -186,6 +189,8 @@ class ScatterMethods(IndexingMethods):
             If `axis`, `index` or `source` is missing.
         ShapeError
             If `source` has another shape, or `index` several axes.
+        DTypeError
+            For complex values in a real tensor.
         AxisError, BadIndex, IndexOutOfRange
             As in `take`.
 
@@ -205,7 +210,15 @@ class ScatterMethods(IndexingMethods):
     ) -> Self:
         """Write the slices of `source` at indices along an axis, in place, and return this tensor. See `tx.index_copy`.
 
-        The arguments and errors are as in `index_copy`.
+        Parameters
+        ----------
+        axis, index, source
+            As in `index_copy`, as are the errors.
+
+        Raises
+        ------
+        ReadOnlyError
+            For a view with an element at several positions.
         """
         selection, value = self._select_slices("index_copy_", self.layout, axis, index, source)
         self._scatter("index_copy_", selection, value)
@@ -235,7 +248,7 @@ class ScatterMethods(IndexingMethods):
         src : Tensor, array, sequence or number
             At least as long as `index` on every axis; further elements are not read. Only a single number is broadcast.
         value : number, optional
-            A number in place of `src`.
+            A number in place of `src`. Values are cast, but with `reduce`.
         reduce : {"add", "multiply"}, optional
             Combine the element with the values. By default the last of several values is kept.
 
@@ -250,6 +263,8 @@ class ScatterMethods(IndexingMethods):
             If `axis`, `index` or the values are missing, or if `reduce` is another value.
         ShapeError
             If the shapes do not fit.
+        DTypeError
+            For complex values in a real tensor, and with `reduce` for values of a higher kind than this tensor.
         AxisError, BadIndex, IndexOutOfRange
             As in `take`.
 
@@ -275,8 +290,15 @@ class ScatterMethods(IndexingMethods):
     ) -> Self:
         """Write the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter`.
 
-        The arguments and errors are as in `scatter`. Without `reduce`, a view with an element at several positions raises ReadOnlyError,
-        unless a single number is written.
+        Parameters
+        ----------
+        axis, index, src, value, reduce
+            As in `scatter`, as are the errors.
+
+        Raises
+        ------
+        ReadOnlyError
+            Without `reduce`, for a view with an element at several positions, unless a single number is written.
         """
         selection, values = self._select_for_scatter("scatter_", self.layout, axis, index, src)
         self._scatter("scatter_", selection, values, _parse_scatter_reduce("scatter_", reduce))
@@ -288,8 +310,18 @@ class ScatterMethods(IndexingMethods):
     ) -> Self:
         """Return this tensor with the elements of `src` added at indices along an axis, as a new tensor. See `tx.scatter_add`.
 
-        `axis`, `index` and `src` are as in `scatter`. Raise DTypeError if the values have a higher kind than this tensor.
+        Parameters
+        ----------
+        axis, index, src
+            As in `scatter`, as are the errors.
 
+        Raises
+        ------
+        DTypeError
+            If the values have a higher kind than this tensor.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.zeros((1, 3)).scatter_add(1, [[0, 0]], [[1.0, 2.0]]).tolist()
         [[3.0, 0.0, 0.0]]
@@ -303,7 +335,10 @@ class ScatterMethods(IndexingMethods):
     ) -> Self:
         """Add the elements of `src` at indices along an axis, in place, and return this tensor. See `tx.scatter_add`.
 
-        The arguments and errors are as in `scatter_add`.
+        Parameters
+        ----------
+        axis, index, src
+            As in `scatter_add`, as are the errors.
         """
         selection, value = self._select_for_scatter("scatter_add_", self.layout, axis, index, src)
         self._scatter("scatter_add_", selection, value, "sum")
@@ -372,7 +407,15 @@ class ScatterMethods(IndexingMethods):
     ) -> Self:
         """Reduce each element with the elements of `src` for it, in place, and return this tensor. See `tx.scatter_reduce`.
 
-        The arguments and errors are as in `scatter_reduce`.
+        Parameters
+        ----------
+        axis, index, src, reduce, include_self
+            As in `scatter_reduce`, as are the errors.
+
+        Raises
+        ------
+        ReadOnlyError
+            For a mean, or without `include_self`, in a view with an element at several positions.
         """
         name = _parse_reduce("scatter_reduce_", reduce)
         if check_flag("include_self", include_self) and name != "mean":
@@ -419,7 +462,17 @@ class ScatterMethods(IndexingMethods):
     def masked_scatter_(self, mask: Operand, source: Operand) -> Self:
         """Replace the elements where `mask` is true by those of `source`, in order, in place, and return this tensor.
 
-        The arguments and errors are as in `masked_scatter`. See `tx.masked_scatter`.
+        See `tx.masked_scatter`.
+
+        Parameters
+        ----------
+        mask, source
+            As in `masked_scatter`, as are the errors.
+
+        Raises
+        ------
+        ReadOnlyError
+            For a view with an element at several positions.
         """
         mask_tensor, values = self._to_operand(mask, "masked_scatter_"), self._to_operand(source, "masked_scatter_")
         self._write(self._scatter_masked("masked_scatter_", mask_tensor, values), "masked_scatter_")

@@ -7,7 +7,8 @@ from itertools import chain, pairwise
 from typing import Any, Self
 
 from .._utils.aliases import argument_aliases
-from ..dtypes import DType, format_integer
+from .._utils.lazy import LazyModule
+from ..dtypes import format_integer
 from ..errors import ArgumentError, AxisError, DTypeError, ReadOnlyError, ShapeError, describe_value
 from ..graph.node import Node, Scalar
 from ..layout import Layout
@@ -15,6 +16,7 @@ from ..ops import OPS
 from .argument_parsing import Axes, check_choice, check_flag, check_section_count, normalize_axis, parse_ints
 from .core import IndexKey, TensorBase
 
+reinterpretation = LazyModule("tenxor.tensor.reinterpretation")
 MAX_VIEW_ELEMENTS = (1 << 63) - 1  # positions of one view; kernels count them in 64 bits
 
 
@@ -112,7 +114,18 @@ class ViewMethods(TensorBase):
         return self._view(self.layout.permute(order))
 
     def swapaxes(self, axis1: int, axis2: int) -> Self:
-        """Return a view with two axes swapped. Raise AxisError if an axis does not exist."""
+        """Return a view with two axes swapped.
+
+        Parameters
+        ----------
+        axis1, axis2 : int
+            Negative axes count from the end.
+
+        Raises
+        ------
+        AxisError
+            If an axis does not exist.
+        """
         return self._view(self.layout.swapaxes(axis1, axis2))
 
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
@@ -341,9 +354,17 @@ class ViewMethods(TensorBase):
     broadcast_to = expand
 
     def expand_as(self, other: TensorBase) -> Self:
-        """Return a view broadcast to the shape of the tensor `other`. Writes are limited as for `expand`.
+        """Return a view broadcast to the shape of another tensor. Writes are limited as for `expand`.
 
-        Raise ShapeError if this tensor does not broadcast, and DTypeError if `other` is no tensor.
+        Parameters
+        ----------
+        other : Tensor
+            Any dtype. Only the shape is read.
+
+        Raises
+        ------
+        ShapeError, DTypeError
+            If this tensor does not broadcast, or if `other` is no tensor.
         """
         if not isinstance(other, TensorBase):
             raise DTypeError(f"expand_as: the other must be a tensor, not {describe_value(other)}; use expand(shape)")
@@ -437,10 +458,22 @@ class ViewMethods(TensorBase):
     unfold = windows
 
     def take_view(self, *key: IndexKey, keepdims: bool = False) -> Self:
-        """Return the view `oindex[key]`. With `keepdims`, an int leaves an axis of size 1.
+        """Return the view `oindex[key]`.
 
-        Raise IndexOutOfRange or BadIndex for a wrong key.
+        Parameters
+        ----------
+        *key : int, slice, None, Ellipsis, or sequence of int or bool
+            An item for each axis, applied independently, or one tuple of items. None stands for the whole axis.
+        keepdims : bool, default False
+            If True, an int leaves an axis of size 1.
 
+        Raises
+        ------
+        IndexOutOfRange, BadIndex
+            For a wrong key.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.arange(6).reshape(2, 3).take_view(1, slice(2), keepdims=True).tolist()
         [[3, 4]]
@@ -512,7 +545,7 @@ class ViewMethods(TensorBase):
     @real.setter
     def real(self, values: Any) -> None:
         """Write the real parts, as `x.real[...] = values` does. So `x.real += 1` works as in NumPy and PyTorch."""
-        _write_component(self.real, values)
+        reinterpretation.write_component(self.real, values)
 
     @property
     def imag(self) -> Self:
@@ -534,7 +567,7 @@ class ViewMethods(TensorBase):
         """Write the imaginary parts, as `x.imag[...] = values` does. Raise ReadOnlyError for a real dtype."""
         if not self.dtype.is_complex:
             raise ReadOnlyError(f"imag: {self.dtype} has no imaginary parts to write; use x.astype(tx.complex128) first")
-        _write_component(self.imag, values)
+        reinterpretation.write_component(self.imag, values)
 
     def _view_component(self, component: int) -> Self:
         """Return a view of the real (0) or imaginary (1) part of each complex element."""
@@ -561,39 +594,3 @@ def _check_view_size(op: str, layout: Layout) -> Layout:
             " 64 bits; repeat elements along fewer axes"
         )
     return layout
-
-
-def reinterpreted_layout(layout: Layout, old: DType, new: DType) -> Layout:
-    """Return the layout of the same bytes as elements of another dtype, where only the last axis changes its size.
-
-    Raise ShapeError if elements of different size are not next to one another along this axis, or do not divide into elements of `new`.
-    """
-    if old.itemsize == new.itemsize:
-        return layout
-    # without elements there is no distance between them
-    if layout.size == 0 and layout.ndim and layout.shape[-1] * old.itemsize % new.itemsize == 0:
-        return Layout.contiguous((*layout.shape[:-1], layout.shape[-1] * old.itemsize // new.itemsize))
-    if layout.base is not None or layout.tables is not None or layout.ndim == 0 or (layout.strides[-1] != 1 and layout.shape[-1] > 1):
-        raise ShapeError(
-            f"view: {old} as {new} of another size needs elements next to one another along the last axis; this view of shape"
-            f" {layout.shape} has none; take a copy() first"
-        )
-    wide, narrow = max(old.itemsize, new.itemsize), min(old.itemsize, new.itemsize)
-    ratio = wide // narrow
-    leading_strides, last_size = layout.strides[:-1], layout.shape[-1]
-    if new.itemsize < old.itemsize:
-        return Layout((*layout.shape[:-1], last_size * ratio), (*(s * ratio for s in leading_strides), 1), layout.offset * ratio)
-    if any(n % ratio for n in (*leading_strides, last_size, layout.offset)):
-        raise ShapeError(
-            f"view: {old} as {new} joins {ratio} elements to one: the last axis ({last_size}), the strides {layout.strides} and the offset"
-            f" {layout.offset} must be multiples of {ratio}"
-        )
-    return Layout((*layout.shape[:-1], last_size // ratio), (*(s // ratio for s in leading_strides), 1), layout.offset // ratio)
-
-
-def _write_component(component: Any, values: Any) -> None:
-    """Write values into a part of complex numbers, a view. If the values are this view itself, do nothing: `x.real += 1` has written them
-    already.
-    """
-    if not (isinstance(values, TensorBase) and values.storage is component.storage and values.layout == component.layout):
-        component[...] = values

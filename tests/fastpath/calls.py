@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
-from tenxor.api import attention, tensor_products
+from tenxor.api import attention, einsum
 from tenxor.fastpath.method_table import _BINARY_METHODS, _BINARY_OPERATORS, _COMPARISONS, _UNARY_METHODS, _UNARY_OPERATORS, METHODS
 from tenxor.graph.spec import memoized_call
 from tenxor.nn import functional
@@ -146,7 +146,7 @@ def pending_operands(its: dict[str, Any]) -> dict[str, Any]:
 def functions() -> dict[str, Callable[..., Any]]:
     """Return all functions whose calls are recorded."""
     public = [getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]
-    found = [tensor_products._einsum, attention._attend_recorded, *public]
+    found = [einsum._einsum, attention._attend_recorded, *public]
     functions = [f for f in found if hasattr(f, "__code__")]
     named: dict[str, Callable[..., Any]] = {}
     for f in functions:

@@ -72,6 +72,13 @@ thread_count_source = Source()  # of caches whose entries hold for this number o
 def num_threads() -> int:
     """Return the number of threads that share large work.
 
+    Returns
+    -------
+    int
+        The number, 1 or more.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.num_threads() >= 1
     True
