@@ -437,6 +437,7 @@ def test_many_values_for_few_elements_are_reduced_in_parallel_parts(threads: Cal
         tx.zeros(6).index_add(0, tensor(index), 1)
 
 
+@pytest.mark.usefixtures("plain")
 def test_interrupted_scatter_does_not_add_values_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     t = tx.zeros(5).realize()
     settle, raised = Node.set_buffer, []
