@@ -273,3 +273,12 @@ def test_numpy_operands_are_not_recorded_again(monkeypatch: pytest.MonkeyPatch) 
     before = x.numpy() + y
     x += y
     assert x.tolist() == before.tolist() and not own
+
+
+def test_mask_selects_rows_longer_than_a_small_block() -> None:
+    x = tx.zeros((2, 3 << 20), dtype=tx.uint8).realize()
+    mask, before = tx.asarray(np.array([True, False])), tx.memory().pooled
+    for number in range(4):
+        x[mask] = number
+    assert tx.memory().pooled < before + (1 << 20), "generated code has free lists for small blocks alone"
+    assert [x[:, 0].tolist(), x[:, -1].tolist()] == [[3, 0], [3, 0]]

@@ -43,11 +43,12 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_allocate_block(f: FunctionBuilder) -> None:
     """Emit `allocate_block(nbytes)`: return a block object with at least `nbytes` bytes of data, a new reference; null beyond the allowed
-    bytes, without an error, or if memory runs out.
+    bytes, for more than `MAX_SMALL_BLOCK_BYTES`, without an error, or if memory runs out.
 
     The block comes from the free list of its size, or is newly allocated. The data are not initialized.
     """
     (nbytes,) = f.arguments
+    f.require(nbytes <= MAX_SMALL_BLOCK_BYTES)
     units = (nbytes + (UNIT_BYTES - 1)).logical_shift_right(6)
     units = _round_up_units(f, f.select_value(units.equals(0), f.i64(1), units))
     size = units * UNIT_BYTES
