@@ -234,12 +234,9 @@ def test_operations_with_different_kernels_have_different_keys() -> None:
 
 def test_operations_that_are_not_shipped_have_no_key() -> None:
     a, b, _ = operands((4, 5), tx.float64, apart=True)
-    c = a.astype(tx.complex128).realize()
-    makes = [
-        *(c + c, a + 1j, c.sum(), c.cumsum(0), b[:, ::2].sum(), a.oindex[[0, 1, 3]] + 1, tx.take(c, tx.arange(3))),
-    ]
-    waiting = [x for x in makes if x.storage.node.buffer is None]
-    assert len(waiting) > 4 and set(map(key_of, waiting)) == {None}
+    by_tables, by_chain, unordered_sum = a.oindex[[0, 1, 3]] + 1, a.T.reshape(2, 10) + 1, b[:, ::2].sum()
+    for x in (by_tables, by_chain, unordered_sum):
+        assert x.storage.node.buffer is None and key_of(x) is None
     assert shipped_op_plans.find_shipped_op_plan(pattern_of(a * 2 + b)) is None
     assert shipped_op_plans.find_temporary_plan(pattern_of(a * 2)) is None, "nothing is shipped here"
 

@@ -47,6 +47,8 @@ MATRICES = ((2, 4, 16), (3, 2, 5), (4, 3, 9), (8, 8, 8), (9, 64, 33), (33, 65, 2
 def values(dtype: DType, count: int, *, is_exact: bool = True) -> Array:
     """Return elements with extreme values; float sums and products are exact unless `is_exact` is false."""
     rng = np.random.default_rng(count)
+    if dtype.is_complex:
+        return np.stack([values(dtype.part, count + k, is_exact=is_exact)[:count] for k in (0, 2)], axis=-1).view(dtype.numpy)[..., 0]
     if dtype.is_float:
         x = rng.choice([-2.0, -1.0, -0.0, 0.0, 1.0, 4.0, 0.5], count) if is_exact else rng.normal(size=count)
         if count % 3 == 0:
@@ -137,6 +139,8 @@ def run_planned(program: Program) -> Array:
 def assert_same(actual: Array, expected: Array, label: object) -> None:
     """Raise an AssertionError unless the arrays have equal elements, with equal signs of zeros; all NaN are equal."""
     np.testing.assert_array_equal(actual, expected, str(label), strict=True)
+    if actual.dtype.kind == "c":
+        actual, expected = (np.stack([x.real, x.imag]) for x in (actual, expected))
     if actual.dtype.kind == "f":
         is_number = ~np.isnan(actual)
         np.testing.assert_array_equal(np.signbit(actual)[is_number], np.signbit(expected)[is_number], str(label))
@@ -146,10 +150,11 @@ CASES = [
     (name, dtype)
     for dtype in build.OPERATION_DTYPES
     for name in (
-        *(build.BOOLEAN_REDUCTIONS if dtype is tx.bool else build.OP_REDUCTIONS),
+        *build.list_reduction_names(dtype),
         *(build.OP_SCANS if dtype in build.COMMON_DTYPES else ()),
     )
 ]
+PRODUCT_DTYPES = (*build.DTYPES, *build.COMPLEX_DTYPES)
 PRODUCT_NAMES = ("sum", "sum_in_width")
 
 
@@ -166,7 +171,7 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Array]:
 def store_results(path: str) -> None:
     """Write the results of all programs into the file `path`."""
     results = {f"{name} {dtype} {k}": f().numpy() for name, dtype in CASES for k, f in enumerate(list_reductions(name, dtype))}
-    results |= {f"product {dtype} {k}": f().numpy() for dtype in build.DTYPES for k, f in enumerate(list_products(dtype))}
+    results |= {f"product {dtype} {k}": f().numpy() for dtype in PRODUCT_DTYPES for k, f in enumerate(list_products(dtype))}
     np.savez(Path(path), **results)
 
 
@@ -182,7 +187,7 @@ def test_shipped_reduction_equals_the_interpreter(name: str, dtype: DType, there
     assert count > 0.7 * sum(1 for _ in list_reductions(name, dtype)), "a kernel must serve nearly every size and stride"
 
 
-@pytest.mark.parametrize("dtype", build.DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", PRODUCT_DTYPES, ids=str)
 def test_shipped_product_equals_the_interpreter(dtype: DType, there: dict[str, bytes], interpreted: dict[str, Array]) -> None:
     ship(there, PRODUCT_NAMES, dtype)
     count = 0
@@ -216,8 +221,14 @@ VIEWS: tuple[Callable[[tx.Tensor], tx.Tensor], ...] = (
 )
 
 
-@pytest.mark.parametrize("dtype", (tx.float32, tx.float64), ids=str)
-@pytest.mark.parametrize("title", SUMS)
+UNSHIPPED_COMPLEX = ("product of all", "running sum")
+
+
+@pytest.mark.parametrize(
+    ("title", "dtype"),
+    [(title, dtype) for title in SUMS for dtype in (tx.float32, tx.float64, *(() if title in UNSHIPPED_COMPLEX else build.COMPLEX_DTYPES))],
+    ids=str,
+)
 def test_shipped_sum_adds_in_the_order_of_the_planner(title: str, dtype: DType, there: dict[str, bytes]) -> None:
     for names in (("sum", "prod", "cumulative_sum"), PRODUCT_NAMES):
         ship(there, names, dtype)

@@ -310,9 +310,18 @@ def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tenso
 
 
 COMMON_DTYPES = (tx.float32, tx.float64, tx.int64, tx.bool)  # dtypes with all operations
-OPERATION_DTYPES = (*COMMON_DTYPES, tx.int32, tx.uint8)  # dtypes with the common operations
+COMPLEX_DTYPES = (tx.complex64, tx.complex128)
+OPERATION_DTYPES = (*COMMON_DTYPES, tx.int32, tx.uint8, *COMPLEX_DTYPES)  # dtypes with the common operations
 COMMON_OPERATIONS = (*ARITHMETIC, *COMPARISONS, "maximum", "minimum", "negative", "positive", "where", "where_seen")
-MIXED_DTYPES = ((tx.float64, tx.bool), (tx.float32, tx.bool), (tx.int64, tx.bool), (tx.float64, tx.int64))
+# Further operations on complex numbers: the code of others is long, and they are seldom used
+COMPLEX_OPERATIONS = (
+    *("conj", "real", "imag", "abs", "squared_abs", "square", "reciprocal", "divide_by_real"),
+    *("sqrt", "exp", "log", "sin", "cos"),
+)
+MIXED_DTYPES = (
+    *((tx.float64, tx.bool), (tx.float32, tx.bool), (tx.int64, tx.bool), (tx.float64, tx.int64)),
+    *((tx.complex64, tx.float32), (tx.complex128, tx.float64)),
+)
 # Kinds of operands, by the arity of the operation; further ones for the common operations
 OPERAND_KINDS = {1: ("v", "s"), 2: ("vv", "vn", "nv", "ss"), 3: ("vvv", "vnn", "sss", "snn")}
 COMMON_OPERAND_KINDS = {2: ("ve", "ev", "sn", "ns"), 3: ("vvn", "vnv", "ssn", "sns")}
@@ -352,6 +361,8 @@ def _operations() -> Iterator[tx.Tensor]:
         is_common = op.name in COMMON_OPERATIONS
         kinds_of_operands = OPERAND_KINDS.get(op.arity, ()) + (COMMON_OPERAND_KINDS.get(op.arity, ()) if is_common else ())
         dtypes = [(dtype,) * op.arity for dtype in (OPERATION_DTYPES if is_common else COMMON_DTYPES)]
+        if op.name in COMPLEX_OPERATIONS:
+            dtypes += [(dtype,) * op.arity for dtype in COMPLEX_DTYPES]
         if op.name in ("where", "where_seen"):
             dtypes = [(tx.bool, dtype, dtype) for dtype in OPERATION_DTYPES]
         if op.name in (*ARITHMETIC, *COMPARISONS):
@@ -365,7 +376,7 @@ def _operations() -> Iterator[tx.Tensor]:
     yield tx.Tensor._from_node(Node.of(POSITION, (VECTOR_LENGTH,), tx.int64))
     for dtype in OPERATION_DTYPES:
         for result_dtype in OPERATION_DTYPES:
-            if result_dtype is not dtype:
+            if result_dtype is not dtype and (result_dtype.is_complex or not dtype.is_complex):
                 yield from (_operand(dtype, kind, STEPS[0]).astype(result_dtype) for kind in OPERAND_KINDS[1])
         number = _operand(dtype, NUMBER, 0)
         yield tx.full((VECTOR_LENGTH,), number, dtype=dtype)
@@ -381,21 +392,29 @@ def _store(dtype: tx.DType, value: Any) -> tx.Tensor:
     return tx.Tensor._from_node(Node.of(STORE, (size,), dtype, sources, (Layout.contiguous((size,)), layout), target))
 
 
+def list_reduction_names(dtype: tx.DType) -> tuple[str, ...]:
+    """Return the names of the reductions of elements of `dtype` that have kernels in the package.
+
+    A product of complex numbers has none: the sign of a zero depends on how many factors of 1 a kernel begins with.
+    """
+    return BOOLEAN_REDUCTIONS if dtype is tx.bool else ("sum",) if dtype.is_complex else OP_REDUCTIONS
+
+
 def _op_reductions() -> Iterator[tx.Tensor]:
     """Yield reductions of rows, of strided elements and of columns; sums of products, products of matrices, and running reductions."""
     for dtype in OPERATION_DTYPES:
-        for name in BOOLEAN_REDUCTIONS if dtype is tx.bool else OP_REDUCTIONS:
+        for name in list_reduction_names(dtype):
             for steps in ((RESULT_STEPS[0], 1), (RESULT_STEPS[0], STEPS[0]), (1, RESULT_STEPS[0])):
                 yield getattr(tx, name)(_strided_operand(dtype, REDUCED_SHAPE, steps), axis=1)
-    for dtype in COMMON_DTYPES:
-        if dtype.is_float:
+    for dtype in OPERATION_DTYPES:
+        if dtype.is_float or dtype.is_complex:
             x, y = [_strided_operand(dtype, SHORT_SHAPE, steps) for steps in zip(RESULT_STEPS, STEPS)]  # noqa: B905
-            yield from (x.sum(axis=1), x.prod(axis=1), (x * y).sum(axis=1))
+            yield from (x.sum(axis=1), *((x.prod(axis=1),) if dtype.is_float else ()), (x * y).sum(axis=1))
             x, y = [_strided_operand(dtype, BLOCK_SHAPE, steps) for steps in BLOCK_STEPS]
             columns = _strided_operand(dtype, BLOCK_SHAPE, COLUMN_BLOCK_STEPS)
-            yield from (f(z, axis=(1, 2)) for z in (x, columns) for f in (tx.sum, tx.prod))
+            yield from (f(z, axis=(1, 2)) for z in (x, columns) for f in ((tx.sum, tx.prod) if dtype.is_float else (tx.sum,)))
             yield (x * y).sum(axis=(1, 2))
-    for dtype in DTYPES:
+    for dtype in (*DTYPES, *COMPLEX_DTYPES):
         for left, right in PRODUCT_STEPS:
             yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)
         for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2), (STEPS[2], MATRIX_STEPS)):
@@ -427,7 +446,7 @@ def _scatters() -> Iterator[tx.Tensor]:
     """Yield scatters along one axis and two axes: of elements and of rows, which replace elements or are added to them."""
     added = REDUCTIONS_BY_NAME["sum_in_width"]
     for dtype in OPERATION_DTYPES:
-        for reduction in (None, added) if dtype in DTYPES else (None,):
+        for reduction in (None, added) if dtype in DTYPES or dtype.is_complex else (None,):
             for steps in SCATTER_STEPS:
                 yield _scatter(dtype, intern_scatter("assignment", reduction, tuple(range(len(steps) - 1)), True), steps)
 
@@ -493,7 +512,7 @@ def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
     any other kind is a contiguous vector.
     """
     if kind == NUMBER:
-        return True if dtype is tx.bool else 2.0 if dtype.is_float else 2
+        return True if dtype is tx.bool else 2.0 if dtype.is_float else 2.0 + 0j if dtype.is_complex else 2
     if kind == ELEMENT:
         return tx.broadcast_to(_in_memory((), dtype), (VECTOR_LENGTH,))
     return _in_memory((VECTOR_LENGTH, step), dtype)[:, 0] if kind == STRIDED else _in_memory((VECTOR_LENGTH,), dtype)

@@ -159,17 +159,14 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None, find_order: Callab
     values of the same dtype, or of a reduction.
 
     With `product`, `recipe` is a sum of this product. `find_order` returns the order of a reduction: without, only matrix products and
-    running reductions have axes. Return None for other operations, and for complex values. A layout may have neither offset tables nor a
-    chain of views.
+    running reductions have axes. Return None for other operations. A layout may have neither offset tables nor a chain of views.
     """
     reader, op = product or recipe, recipe.op
     overwrites, is_reduced = is_write(op), _is_table_reduction(op)
     if not (overwrites or is_reduced or type(op) is Gather or op is POSITION or (_is_table_operation(op) and recipe.target is None)):
         return None
     keys = (recipe.target, *recipe.layout_keys[overwrites:], *(product.layout_keys if product else ()))
-    if any([dtype.is_complex for dtype in (recipe.dtype, *reader.dtypes)]) or any(
-        [key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys]
-    ):
+    if any([key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys]):
         return None
     operands = [None if key is None else key.layout for key in reader.layout_keys[overwrites:]]
     if is_reduced:

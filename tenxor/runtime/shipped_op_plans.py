@@ -22,6 +22,7 @@ from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
+from ..dtypes import DType
 from ..graph.node import EMPTY, REINTERPRET, Gather, Node, Recipe, Scatter, is_store, is_write
 from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..ops import OPS, Op
@@ -55,13 +56,15 @@ class ShippedKernel(NamedTuple):
     The kernel takes sizes: extents, steps and constants. `sizes` has the meaning of each. A meaning is one of the negative constants above,
     an index into the strides of the innermost axis, or a constant plus an index. `REDUCED_STEP` stands for the strides along the reduced
     elements, and `ROW_STEP` for the strides from row to row. `INDEXED_STEP` and `INDEXED_EXTENT` stand for the strides and extents of
-    indexed axes. `work` is the work per element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
+    indexed axes. `operands` has the operand of each parameter in memory, an index into the operands of `OperandAxes`. `work` is the work
+    per element, in additions. A kernel of a matrix product packs as many operands as `packed_sides`: none, the columns, or the rows, too.
     """
 
     facts: tuple[Any, ...]
     sizes: tuple[int, ...]
+    operands: tuple[int, ...]
     work: int
-    has_scratch: bool = False
+    packed_sides: int = 0
 
 
 def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), *, by_rows: bool = False) -> Plan | None:
@@ -218,23 +221,23 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     if len({size for size, _ in named_sizes}) < len(named_sizes):
         return None  # a size does not identify its meaning
     reader = product or node
-    operands = [signature.nodes.index(source) for k in _order_operands(reader, axes) if type(source := reader.sources[k]) is Node]
-    if [slot for slot, *_ in arguments.sources] != operands or not set(arguments.sizes) <= meanings.keys():
+    slots = [signature.nodes.index(source) if type(source := reader.sources[k]) is Node else -1 for k in _list_operands(reader, axes)]
+    operands = tuple([slots.index(slot) for slot, *_ in arguments.sources])
+    if len({*operands}) < len(slots) - slots.count(-1) or not set(arguments.sizes) <= meanings.keys():
         return None
     sizes = tuple([meanings[size] for size in arguments.sizes])
-    entry = ShippedKernel(words[0], sizes, arguments.work // _count_visits(axes), arguments.scratch_bytes > 0)
+    packed_sides = next((k for k in range(3) if _count_scratch(axes, node.dtype, k) == arguments.scratch_bytes), 0)
+    entry = ShippedKernel(words[0], sizes, operands, arguments.work // _count_visits(axes), packed_sides)
     return keys[0], marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
 
 
-def _order_operands(reader: Node, axes: OperandAxes) -> list[int]:
-    """Return the positions of the operands of `reader` among its sources, in the order of the parameters of a kernel.
+def _list_operands(reader: Node, axes: OperandAxes) -> list[int]:
+    """Return the positions of the operands of `reader` among its sources, in the order of `axes`, the axes of the operation.
 
-    `axes` are those of the operation. A gather has the indices first. The overwritten source of a store or a scatter is no operand.
+    The overwritten source of a store or a scatter is no operand.
     """
     positions = list(range(is_write(reader.op), len(reader.sources)))
-    if axes.is_swapped:
-        return positions[::-1]
-    return [*positions[1:], 0] if type(reader.op) is Gather else positions
+    return positions[::-1] if axes.is_swapped else positions
 
 
 def _count_visits(axes: OperandAxes) -> int:
@@ -251,6 +254,16 @@ def _count_visits(axes: OperandAxes) -> int:
 def _count_block_rows(axes: OperandAxes) -> int:
     """Return the number of rows in a block, the rows computed together in a matrix product, for `axes` on the present machine."""
     return min(axes.extents[1], backend().target.blocks.block_rows[1])
+
+
+def _count_scratch(axes: OperandAxes, dtype: DType, packed_sides: int) -> int:
+    """Return the bytes of scratch memory for a matrix product of `dtype` on `axes`; `packed_sides` is that of `ShippedKernel`."""
+    if not (packed_sides and axes.is_matrix_product):
+        return 0
+    state_bytes = (dtype.part.itemsize,) * (1 + dtype.is_complex)
+    nbytes = dtype.itemsize * (packed_sides > 1), dtype.itemsize
+    blocks = _count_block_rows(axes), axes.extents[0]
+    return backend().target.count_contraction_scratch(blocks, axes.reduced[0], state_bytes, nbytes, steps_first=False)
 
 
 def marshal_portably(value: Any) -> bytes:
@@ -304,50 +317,41 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     row.
     """
     node, last_slot = nodes[-1], len(nodes) - 1
-    overwrites = is_write(node.op)
     reader = (_get_product(nodes) if axes.reduced else None) or node
     inlined_slots = [] if reader is node else [nodes.index(reader)]
     first_offset = sum([len(n.offsets) for n in nodes[: nodes.index(reader)] if n.buffer is None])
     sources, scalars = list[tuple[int, int, int]](), list[tuple[int, bool]]()
-    operand_positions = _order_operands(reader, axes)
-    for position in operand_positions:
-        source = reader.sources[position]
-        if type(source) is not Node:
-            scalars.append((len(scalars), False))
-        else:
-            sources.append((nodes.index(source), first_offset + position, 0))
+    positions = _list_operands(reader, axes)
+    for position in [positions[k] for k in kernel.operands]:
+        sources.append((nodes.index(reader.sources[position]), first_offset + position, 0))
+    numbers = [dtype for source, dtype in zip(reader.sources, reader.recipe.dtypes, strict=True) if type(source) is not Node]
+    for number, dtype in enumerate(numbers):
+        scalars += [(number, False), (number, True)] if dtype.is_complex else [(number, False)]
     inner_count = axes.inner_count
     outer_extents, outer_strides = axes.extents[inner_count:], axes.strides[inner_count:]
     sizes = [_get_size(meaning, axes) for meaning in kernel.sizes]
     split_extent = axes.extents[inner_count - 1]
     work = kernel.work * _count_visits(axes)
     if outer_extents:
-        compiled, address = backend().run_on_rows(compiled, has_scratch=kernel.has_scratch, is_ordered=type(node.op) is Scatter)
+        compiled, address = backend().run_on_rows(compiled, has_scratch=kernel.packed_sides > 0, is_ordered=type(node.op) is Scatter)
         sizes = [address, split_extent, len(sizes), *sizes, len(outer_extents)]
         split_extent = math.prod(outer_extents)
         work += split_extent * ROW_NS
         itemsizes = compiled.kernel.itemsizes
-        in_memory = [0, *[1 + k - overwrites for k in operand_positions if type(reader.sources[k]) is Node]]
-        in_memory = sorted(in_memory) if axes.is_swapped else in_memory
         for count, strides in zip(outer_extents, outer_strides, strict=True):
             # a kernel that can fail has the address of a flag for its last operand
-            moves = [strides[k] for k in in_memory] + [0] * compiled.kernel.can_fail
+            moves = [strides[0], *[strides[1 + k] for k in kernel.operands]] + [0] * compiled.kernel.can_fail
             sizes += (count, *[move * itemsize for move, itemsize in zip(moves, itemsizes, strict=True)])
     is_full = type(node.op) is Op and not sources  # a number in each element
     step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, "full" if is_full else node.op, last_slot)
     step.input_slots.update(k for k, *_ in sources)
     out = -1 if node.recipe.target is None else len(node.offsets) - 1
-    scratch = 0
-    if kernel.has_scratch:
-        dtype = node.dtype
-        scratch = backend().target.count_contraction_scratch(
-            (_count_block_rows(axes), axes.extents[0]), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
-        )
+    scratch = _count_scratch(axes, node.dtype, kernel.packed_sides)
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
     # To store a product would change a sum that follows the factors
     expensive_slots = [] if find_summed_product(node) is reader and not has_memory_order(reader) else list(inlined_slots)
     watched_slots = list(expensive_slots)
-    if overwrites:
+    if is_write(node.op):
         old_slot = nodes.index(node.sources[0])
         step.overwritten_slot, step.donor_candidates = old_slot, (old_slot,)
         step.donors, watched_slots = ((old_slot, frozenset((old_slot,))),), [old_slot]
