@@ -79,8 +79,9 @@ def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
 def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
     """Split loops of the draft `d` in place so that the view chain of access `k` gets shorter. Return whether this was done.
 
-    `splits` maps a loop axis to the extents of its parts, outermost first. Accesses are numbered as in `get_access`; the write of the
-    result comes last. Return False, without a change, if this chain gets no shorter or another chain gets longer.
+    `splits` maps a loop axis to the extents of its parts, outermost first; they multiply to the extent of the axis. Accesses are numbered
+    as in `get_access`; the write of the result comes last. Return False, without a change, if this chain gets no shorter or another chain
+    gets longer.
     """
     assert d.output is not None
     index_maps = []

@@ -49,8 +49,9 @@ class _Sides(NamedTuple):
 def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
     """Return the nest with its only reduction as a contraction, packed and divided into blocks for `target`.
 
-    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction is no contraction, or too small
-    for one (`match_contraction`). The columns may be several axes merged into one.
+    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction does not run inside all of them.
+    Return None also if the reduction is no contraction, or too small for one (`match_contraction`). The columns may be several axes merged
+    into one.
     """
     space = nest.space
     if len(nest.accumulators) != 1 or len(space) < 2 or nest.result_loops != space:
@@ -77,7 +78,7 @@ def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
 
 
 def _list_steps(nest: LoopNest, a: Address) -> Steps:
-    """Return the step of address `a` along each axis, for axes with a term in the address."""
+    """Return the step of address `a` along each axis, for axes with a term in the address: an integer in elements, or a table."""
     return {t.axis: nest.get_step(a, t.axis) for t in a.terms}
 
 
@@ -85,8 +86,8 @@ def _apply_merged_columns(nest: LoopNest, m: ReductionStrides, access_indices: S
     """Return the nest with the columns merged into one axis: with the axes, extents and strides of `m`, from the result of
     `match_contraction`.
 
-    `access_indices` are the numbers of the accesses of the reduction, in the order of `m.operand_steps`, and `store_accesses` the accesses
-    in the stored values.
+    `access_indices` are the numbers of the accesses of the reduction, in the order of `m.operand_steps`. `store_accesses` are the accesses
+    in the stored values, in the order of `m.other_steps` after the write. The nest must have a single store. Tables are added to the nest.
     """
     tables: list[Table] = list(nest.tables)
 
@@ -154,9 +155,10 @@ def _is_multiple(e: Expr, loop_axes: set[int], axes: dict[Expr, frozenset[int]])
 
 
 def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> LoopNest:
-    """Return the nest with its reduction as the contraction `p`.
+    """Return the nest with its only reduction as the contraction `p`, the result of `match_contraction` for this nest.
 
-    The cache sizes of the target decide about packing, blocks and prefetches.
+    The cache sizes of the target decide about packing, blocks and prefetches. The axis of the columns gets the lanes, and the accumulator a
+    row of states along it. `scratch_bytes` of the nest is the scratch memory for packed operands and states.
     """
     (f,), (accumulator,) = nest.reductions, nest.accumulators
     axes = _list_axes(nest, f.values)
@@ -292,10 +294,10 @@ def _should_write_rows(nest: LoopNest, p: ContractionMatch, b: Blocks) -> bool:
 
 
 def _choose_blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks: Blocks, *, is_alone: bool) -> tuple[int, int]:
-    """Return the numbers of rows and of columns in a block (MC and NC), within the limits `blocks`.
+    """Return the numbers of rows and of columns in a block (MC and NC), within the limits `blocks`; at most M and N.
 
     `sizes` are M, N and K, and `nbytes` the bytes per index and step of the left and the right side. Unless `is_alone`, the left side
-    serves several contractions.
+    serves several contractions, and all of its rows may form one block.
     """
     (m, n, k), (left, right) = sizes, nbytes
     (min_rows, max_rows), left_bytes = blocks.block_rows, blocks.packed_row_bytes
@@ -349,14 +351,18 @@ class _SideReads(NamedTuple):
 
     @staticmethod
     def collect(nest: LoopNest, values: tuple[Expr, ...]) -> _SideReads:
-        """Return the reads of the expressions `values`, the values of one side."""
+        """Return the reads of the expressions `values`, the values of one side. The addresses are in order, and an address may come twice.
+        """
         addresses = [nest.get_address(e) for value in values for e in walk(value) if isinstance(e, Access)]
         plain = all(isinstance(e, Access) and _is_direct_load(nest, e) for e in values) and all(a.base is None for a in addresses)
         return _SideReads(addresses, plain, sum(e.dtype.compute_dtype.itemsize for e in values))
 
 
 def _is_direct_load(nest: LoopNest, e: Access) -> bool:
-    """Return whether an access is a load at loop indices only, of elements stored as registers hold them."""
+    """Return whether the access `e` of `nest` is a load at loop indices only, of elements stored as registers hold them.
+
+    Narrow floats, booleans, components of complex elements, positions and gathers give False.
+    """
     is_load = nest.locations[e.index].operand >= 0 and not e.args
     return is_load and e.dtype.compute_dtype is e.dtype and e.dtype is not boolean and e.component is None
 
