@@ -128,8 +128,7 @@ def _count_ties(x: NodeView, result: Node, kept_ndim: int) -> NodeView:
 
 
 def _prod_vjp(x: NodeView, g: NodeView) -> NodeView:
-    """Return the cotangents of the elements `x` (..., n) of products along the last axis, given the cotangents `g` (...) of the products.
-    """
+    """Return the cotangents of the elements `x` (..., n) of products along the last axis, given the products' cotangents `g` (...)."""
     factors = _other_products(x)
     return apply_op(_MULTIPLY, [_conjugate(factors), _broadcast(g.cast(factors.dtype), x.layout, len(g.shape))])
 

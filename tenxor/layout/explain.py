@@ -1,4 +1,6 @@
-"""A layout in words: formulas, view chain, tables, and whether it may be written."""
+"""A layout in words: formulas, view chain, tables, and whether it may be written. A layout maps positions to storage offsets; in a view
+chain, to row-major numbers in the next view.
+"""
 
 from __future__ import annotations
 

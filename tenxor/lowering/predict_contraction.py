@@ -201,6 +201,5 @@ class _ContractionReads:
             self.index_reads[axis].append(k)
 
     def list_index_accesses(self, k: int) -> list[int]:
-        """Return the numbers of the accesses from which the indices of access `k` are computed; empty for an access without indexed axes.
-        """
+        """Return the numbers of the accesses from which the indices of access `k` are computed; empty without indexed axes."""
         return [index for axis in self.d.accesses[k].loops for index in self.index_reads.get(axis, ())]

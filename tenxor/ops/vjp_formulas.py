@@ -184,8 +184,7 @@ def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def first_operand_only(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    """Return the cotangent `g` unchanged for the first operand `x`, and None for the second, `y`, which has no influence but on rounding.
-    """
+    """Return the cotangent `g` unchanged for the first operand `x`, and None for the second, `y`, which matters only for rounding."""
     return g, None
 
 

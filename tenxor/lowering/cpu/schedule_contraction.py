@@ -351,8 +351,7 @@ class _SideReads(NamedTuple):
 
     @staticmethod
     def collect(nest: LoopNest, values: tuple[Expr, ...]) -> _SideReads:
-        """Return the reads of the expressions `values`, the values of one side. The addresses are in order, and an address may come twice.
-        """
+        """Return the reads of the expressions `values`, the values of one side. Addresses are in order, and may repeat."""
         addresses = [nest.get_address(e) for value in values for e in walk(value) if isinstance(e, Access)]
         plain = all(isinstance(e, Access) and _is_direct_load(nest, e) for e in values) and all(a.base is None for a in addresses)
         return _SideReads(addresses, plain, sum(e.dtype.compute_dtype.itemsize for e in values))
