@@ -1,6 +1,6 @@
 """Vectorization over a batch (`tx.vmap`): replay the nodes traced for a single batch element on whole batches, with a new axis in every
 layout. A trace calls the function once with placeholders, nodes without a value. The batch of a traced node is a node with the values for
-every batch element. The content of a node is its elements in row-major order. A traced node is one that reads a placeholder.
+every batch element. The content of a node is the node's elements in row-major order. A traced node reads a placeholder.
 
 The batch axis is first in memory: the batch elements are contiguous. If requested, and if the nodes are elementwise operations, reductions
 and stores, the batch axis is last instead. Then a value common to the batch is a single number per vector of batch elements, and reductions
@@ -131,10 +131,11 @@ class _BatchSignature:
         self.key = tuple(key)
 
     def compute(self, placeholders: Sequence[Node | Scalar]) -> list[tuple[int, Cotangent]]:
-        """Return pairs of a root's index and its batch, a pending view with the batch axis first, for the roots that depend on the batch.
+        """Return pairs of a root's index and the root's batch, a pending view with the batch axis first. Roots without a batch have no
+        pair.
 
         `placeholders` stand for `inputs`, in the same order; the batches among them have the batch axis last if `batch_last`. The
-        computation keeps this axis last only if every node allows it (`_can_batch_last`).
+        computation keeps this axis last only if every node allows this (`_can_batch_last`).
         """
         batch_of: dict[Node, Node] = dict(zip(self.batches, placeholders, strict=False))  # type: ignore[arg-type]
         replacements = {x: placeholders[~number] for x, number in self._number_of.items() if number < 0}
@@ -215,7 +216,7 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
 
     This serves nodes that do not follow from recipes alone, and every node while nodes are observed. `order` lists the nodes to compute,
     operands first. `batches` maps the placeholders to their batches, with the batch axis first, and `size` is the number of batch elements.
-    A function with a rule of its own gets one tape node for the whole batch.
+    A function with a rule of its own gets a single tape node for the whole batch.
     """
     copies = _copy_shared([*batches.values(), *[source for node in order for source in node.sources]])
     batch_of: dict[Node, Node] = {placeholder: copies.get(id(batch), batch) for placeholder, batch in batches.items()}
@@ -251,8 +252,8 @@ def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list
     """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether the
     batches follow from recipes alone.
 
-    The operands of a function with its own rule are included. The second result is False if a node is a traced constant, is computed
-    outside kernels, or results from a function with its own rule.
+    Operands of such functions are included. The second result is False if a node is a traced constant, is computed outside kernels, or
+    results from a function with its own rule.
     """
     order: dict[Node, None] = {}
     follows_from_recipes = True
@@ -320,7 +321,7 @@ def _batch_external(
     """Return the batch of `node`, a result of the operation `op` outside kernels, which computes several results at once.
 
     `batch_of` maps sources to their batches with the batch axis first; `size` is the number of batch elements. `computed` maps `op.compute`
-    and the sources to the results for the whole batch. New results are added, so that further results of the same call are only looked up.
+    and the sources to the results for the whole batch. New results are added, for the next result of the same call.
     """
     key = (op.compute, *node.sources)
     if key not in computed:
@@ -396,8 +397,8 @@ def prepend_batch_axis(layout: Layout, size: int, element_distance: int) -> Layo
 def insert_batch_axis(layout: Layout, size: int, is_batched: bool, axis: int) -> Layout:
     """Return a layout that reads every batch element as `layout` reads one, with the batch axis, of length `size`, at position `axis`.
 
-    If `is_batched`, the source holds a batch with the batch axis last in memory; else the source is common to the batch. `layout` must have
-    no offset tables, nor may the layouts of its view chain.
+    If `is_batched`, the source holds a batch with the batch axis last in memory; else the source is common to the batch. `layout` and the
+    rest of a view chain must have no offset tables.
     """
     base = None if layout.base is None else insert_batch_axis(layout.base, size, is_batched, layout.base.ndim)
     step, scale = (1, size) if is_batched or base is not None else (0, 1)
@@ -409,7 +410,7 @@ def insert_batch_axis(layout: Layout, size: int, is_batched: bool, axis: int) ->
 def view_in_batch(x: NodeView, batch: NodeView | None, size: int) -> NodeView:
     """Return the view that reads every element of a batch as `x` reads one. The batch axis, of length `size`, comes first.
 
-    `x` views a node traced for a single batch element. `batch` is the batch of this node as `compute_batches` returns it. None stands for a
+    `x` views a node traced for a single batch element. `batch` is the batch of this node, a result of `compute_batches`. None stands for a
     node common to the batch: then every batch element reads the same elements. Nothing is copied.
     """
     if batch is None:

@@ -88,9 +88,9 @@ def _attend_by_operations(op: Attention, operands: Sequence[NodeView]) -> NodeVi
 def _compute_weights(op: Attention, q: NodeView, k: NodeView, mask: Sequence[NodeView], first_query: int = 0) -> NodeView:
     """Return the weights (..., L, S) of the keys for each query: the softmax of the scaled products, after the mask.
 
-    `op` has the scale, and says whether the mask is causal. `q` and `k` are queries and keys. `mask` has no item or one: a boolean mask,
-    True for visible keys, or a float mask added to the scores. `first_query` is the position of the first query among all queries, for the
-    causal mask. With a `mask`, a query without visible keys gets the weights 0.
+    `op` has the scale, and says whether the mask is causal. `q` and `k` are queries and keys. `mask` is empty, or has a single item: a
+    boolean mask, True for visible keys, or a float mask added to the scores. `first_query` is the number of queries before the first query,
+    for the causal mask. With a `mask`, a query without visible keys gets the weights 0.
     """
     *batch, length = q.shape[:-1]
     count = k.shape[-2]

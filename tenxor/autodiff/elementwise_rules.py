@@ -1,6 +1,6 @@
 """Derivatives of elementwise operations, partial writes, reinterpreted bytes, gathers and scatters. The functions of a rule (`GradRule`)
 take the `tape_node` or the `recipe` of an operation. `g` is the cotangent of the result, and `source_tangents` has the tangents of sources
-by index. A source is an operand; its cotangent and tangent are those of its content, all elements in row-major order. `wanted` has the
+by index. A source is an operand; cotangents and tangents belong to the whole content, the elements in row-major order. `wanted` has the
 indices of the sources for which a cotangent is needed. `result` is the node of the result, or None unless the rule reads the result. Item k
 of `tracked` tells whether source k is on the tape. A target is the layout of the elements that a write reaches.
 """
@@ -122,9 +122,9 @@ def _store_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], resu
     """Yield (k, cotangent of source k) for a write, given the cotangent `g` of the result (`GradRule.vjp`). Source 0 is the old content, 1
     the value.
 
-    The cotangent of the old content is `g` with 0 at the written elements, as one axis. The cotangent of the value is `g` at the written
-    elements. A target may have an element at several positions, if one value, or one for each batch element, is written to all of them.
-    Such an element counts once.
+    The cotangent of the old content is `g` with 0 at the written elements, 1-d. The cotangent of the value is `g` at the written elements.
+    A target may have an element at several positions, if one value, or one for each batch element, is written to all of them. Such an
+    element counts once.
     """
     target, flat = tape_node.target, g.reshape((tape_node.recipe.size,))
     for k in wanted:
@@ -147,8 +147,8 @@ def _sum_by_value(cotangents: NodeView, target: Layout, value: Layout | None) ->
     """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements with this value.
 
     `target` is the layout of the written elements, and `value` the layout through which the value was read, of equal shape and not None.
-    `cotangents`, of one axis, has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or
-    a batch has a value for each batch element, with contiguous elements. The layout returned has only the batch axes, and so have the sums.
+    `cotangents`, 1-d, has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch
+    has a value for each batch element, with contiguous elements. The layout returned has only the batch axes, and so have the sums.
     """
     assert value is not None
     start = (0,) * target.ndim
@@ -271,7 +271,7 @@ def _scatter_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
 
 def _scatter_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (k, cotangent of source k) for a scatter, given the cotangent `g` of the result (`GradRule.vjp`). Source 0 is the old content,
-    1 the values. The rule depends on the reduction: none, a sum, "prod", else "max" or "min".
+    1 the values. The rule depends on the reduction: None, a sum, "prod", "max" or "min".
 
     For `max` and `min`, `result` must not be None. Indices have no cotangent, and must not be in `wanted`.
     """
@@ -292,7 +292,7 @@ def _scatter_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], re
 def _scatter_add_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (k, cotangent of source k) for a scatter that adds (`GradRule.vjp`); source 0 is the old content, 1 the values.
 
-    The cotangent of the old content is `g`, and that of the values is `g` gathered at the indices.
+    The cotangent of the old content is `g`; the values get `g`, gathered at the indices.
     """
     flat, indices = g.reshape((tape_node.recipe.size,)), _index_views(tape_node, 2)
     for k in wanted:
@@ -378,12 +378,12 @@ def _scatter_prod_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int
 
 
 def _other_factors(tape_node: TapeNodeLike) -> tuple[NodeView, NodeView]:
-    """Return the products of the remaining factors of the same element: one for each old element, and one for each written value.
+    """Return the products of the remaining factors of the same element: for each old element, and for each written value.
 
-    The tape node `tape_node` is that of a scatter by products, whose factors are the old element and the values. The first view is 1-d, and
-    the second has the shape of the values. The product of the nonzero factors is divided by the factor itself, if nonzero. If exactly one
+    `tape_node` is the tape node of a scatter by products; the factors are the old element and the values. The first view is 1-d, and the
+    second has the shape of the values. The product of the nonzero factors is divided by the factor itself, if nonzero. If a single
     remaining factor is 0, the quotient is multiplied by this zero, and by 0 if several are. A single zero is read, not replaced by a
-    constant, so that the product can be differentiated by it.
+    constant, to allow a derivative by this factor.
     """
     op: Any = tape_node.recipe.op
     size, dtype, target, indices = tape_node.recipe.size, tape_node.recipe.dtype, tape_node.target, _index_views(tape_node, 2)
@@ -412,7 +412,7 @@ def _other_factors(tape_node: TapeNodeLike) -> tuple[NodeView, NodeView]:
 def _scatter_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView:
     """Return the tangent of the content after a scatter, given tangents of the old content (0) and of the values (1) (`GradRule.jvp`).
 
-    A missing tangent counts as 0. The result has one axis. For `max` and `min`, `result` must not be None.
+    A missing tangent counts as 0. The result is 1-d. For `max` and `min`, `result` must not be None.
     """
     op: Any = tape_node.recipe.op
     size, dtype, target, indices = tape_node.recipe.size, tape_node.recipe.dtype, tape_node.target, _index_views(tape_node, 2)

@@ -36,9 +36,9 @@ class DerivativeOp(NamedTuple):
 def pull_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
     """Return the cotangents of the subexpressions `wanted` of the formula `e`, in their order, given the cotangent `g` of `e`, as formulas.
 
-    None stands for 0. A wanted subexpression counts as independent: nothing is passed on to its operands. Each cotangent has the dtype of
-    its subexpression; only floating-point and complex ones get a cotangent. The formula `result`, if given, stands for the value of `e` in
-    the derivative. Raise DerivativeError if an operation on the way has no derivative, but a differentiable result and operand.
+    None stands for 0. A wanted subexpression counts as independent: nothing is passed on to the operands. Each cotangent has the dtype of
+    the subexpression; only floating-point and complex dtypes get a cotangent. The formula `result`, if given, stands for the value of `e`
+    in the derivative. Raise DerivativeError if an operation on the way has no derivative, but a differentiable result and operand.
     """
     order: list[Expr] = []
     visited: set[Expr] = set()
@@ -99,8 +99,8 @@ def _pull_back_op(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr 
 def derive_cotangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[DerivativeOp | None, ...]:
     """Return, for each operand of `op`, the operation that computes its cotangent, or None for 0. Cached.
 
-    `dtypes` are the operands' dtypes, `dtype` is the result's. `DerivativeOp` numbers the values that the operations read; value n + 1 is
-    the result's cotangent. Raise DerivativeError if an operation in the formula of `op` has no derivative.
+    `dtypes` are the operands' dtypes, `dtype` is the result's. `DerivativeOp` numbers the values read; value n + 1 is the result's
+    cotangent. Raise DerivativeError if an operation in the formula of `op` has no derivative.
     """
     name = f"{op.name}_pullback"
     return tuple([None if e is None else to_operation(e, name) for e in _pull_back_op(op, dtypes, dtype)])
@@ -128,8 +128,8 @@ def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple
 def to_operation(e: Expr, name: str) -> DerivativeOp:
     """Return the formula `e` over arguments as an operation on only the arguments that occur, with their numbers in `reads`. Cached.
 
-    A single argument, or a single call of arguments, uses an existing operation, and `reads` has the operands in order. Any other formula
-    becomes a new operation called `name`, and `reads` has ascending numbers, each once; none for a constant formula.
+    A single argument, or a single call of arguments, uses an existing operation, and `reads` has the operands in order. A longer formula
+    becomes a new operation called `name`, and `reads` has ascending numbers, each once; a constant formula reads nothing.
     """
     if isinstance(e, Arg):
         return DerivativeOp(_POSITIVE, (e.index,))

@@ -1,5 +1,5 @@
 """Forward mode: pass tangents along the tape, from the independent variables to the results. A tape node records how a graph node was
-computed from its sources, the operands. The tangent of a tape node is that of the graph node's content.
+computed from the sources, the operands. The tangent of a tape node belongs to the graph node's content.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode,
 def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Mapping[TapeNode, Node]) -> None:
     """Compute the tangents of the tape nodes in `order`, oldest first, and enter them in `tangent_of`, a dict with the given tangents.
 
-    A tape node with an entry keeps it; a tape node with tangent 0 gets none. `nodes` maps tape nodes to their graph nodes, where the rule
-    reads the result.
+    Entries stay; a tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
     """
     for tape_node in order:
         if tape_node not in tangent_of:

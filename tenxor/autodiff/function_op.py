@@ -78,7 +78,7 @@ class FunctionOp:
 
 
 def _check_recorded(name: str, cotangents: Iterable[NodeView]) -> None:
-    """Raise DerivativeError if one of `cotangents` is not 0 and has no tape node: then its dependence on the results' cotangents is
+    """Raise DerivativeError if one of `cotangents` is not 0 and has no tape node: then the dependence on the results' cotangents is
     unknown.
 
     `name` is the name of the function, for the message. Cotangents without a tape node are computed for this, unless traced by `vmap`; a
@@ -104,10 +104,10 @@ def record_function(
 ) -> list[Node]:
     """Return nodes with the contents of `results`, in the same order, recorded on the tape as one step from `sources`.
 
-    `name` is the name of the function, for messages. `vjp` computes the sources' cotangents; `recomputes` says that it calls the function
-    again (see `FunctionOp`). A recorded result is a new node, in the memory of the old one if computed. Results without a differentiable
-    dtype are returned as they are. All results are, if `tape_mode` is False. They are recorded only if a source is traced by `vmap` or
-    `scan`, or a source is on the tape while a tape is recorded.
+    `name` is the name of the function, for messages. `vjp` computes the sources' cotangents; `recomputes` says whether `vjp` calls the
+    function again (see `FunctionOp`). A recorded result is a new node, in the same memory if computed. Results without a differentiable
+    dtype are returned as they are, and so is every result if `tape_mode` is False. Results are recorded only if a source is traced by
+    `vmap` or `scan`, or a source is on the tape while a tape is recorded.
     """
     is_recording = tape_mode.get()
     # `vmap` may ask for the derivative of the whole batch

@@ -20,8 +20,8 @@ def require_grad(storage: Storage) -> None:
     """Make `storage` require a gradient with respect to the present content, from now on a leaf of the tape.
 
     Do nothing if `storage` has a leaf and content on the tape. While a tape is recorded, do nothing for content on the tape: it is computed
-    from a leaf. Otherwise `storage` becomes a leaf storage with a new node, in the old memory unless other libraries may write it. The
-    handler of an earlier leaf, with hooks and gradient, is kept.
+    from a leaf. Otherwise `storage` becomes a leaf storage with a new node, in the old memory unless this is externally shared. The handler
+    of an earlier leaf, with hooks and gradient, is kept.
     """
     old_leaf = find_leaf(storage)
     if old_leaf is not None and storage.node.tape_node is not None:
@@ -45,8 +45,8 @@ def stop_requiring_grad(storage: Storage) -> None:
 def retain_grad(storage: Storage, handler: GradHandler) -> None:
     """Retain the gradient with respect to the present content of `storage`, whatever is written later.
 
-    `handler` is the handler of the content's tape node (`get_handler` with `create`). It gets a `retained_handler`, which collects the
-    gradient in later backward passes. Do nothing for a storage with a leaf, which keeps its gradient anyway.
+    `handler` is the handler of the content's tape node (`get_handler` with `create`). A new `retained_handler` of this handler collects the
+    gradient in later backward passes. Do nothing for a storage with a leaf: a leaf keeps the gradient anyway.
     """
     if find_leaf(storage) is None:
         if handler.retained_handler is None:

@@ -1,6 +1,6 @@
 """The adjoint of a read through a layout: each element of the content receives the sum of the cotangents of its positions in the layout.
-The content of a node is the node's elements in row-major order. A term (`DeferredTerm`) is an elementwise operation on node views that has
-no node yet.
+The content of a node is the node's elements in row-major order. A term (`DeferredTerm`) is an elementwise operation on node views, without
+a node yet.
 
 Cotangents of a content are added up as they arrive. A cotangent of the whole content is a tensor; a partial cotangent is written into a
 region of the sum.
@@ -81,10 +81,10 @@ def apply_adjoint(layout: Layout, term: DeferredTerm, size: int) -> Cotangent:
 def _slide_windows(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int]) -> tuple[Layout, DeferredTerm] | None:
     """Return a layout and a term with the same adjoint as `layout` and `term`, gathered by element instead of by window; or None.
 
-    `layout` must have strides only, and `term` be one operand or a product of two. `kept_axes` are the axes of `layout` that are not
-    broadcast. A window axis and a position axis are a pair if their positive strides are equal; all pairs are rewritten at once. Return
-    None without a pair, or if an axis is in two pairs as window and as position. Return None also for a number as operand, and for an
-    operand read through tables or a view chain. Along each window axis, an operand must need padding, or the result is None.
+    `layout` must have strides only, and `term` be a single operand or a product of two. `kept_axes` are the axes of `layout` without the
+    broadcast axes. A window axis and a position axis are a pair if their positive strides are equal; the pairs are rewritten together.
+    Return None without a pair, or if an axis is in two pairs as window and as position. Return None also for a number as operand, and for
+    an operand read through tables or a view chain. Along each window axis, an operand must need padding, or the result is None.
 
     In units of the stride, window `y` reads element `y + k` at position `k`. So element `p` gets the sum over `k` of the contributions of
     window `p - k` at position `k`. Beyond the first and last window the term is 0. A product of two operands stays a single product: the
@@ -119,10 +119,10 @@ def _slide_windows(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int])
 def _slide_in_phases(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int]) -> tuple[Layout, DeferredTerm] | None:
     """Return a layout and a term with the same adjoint as `layout` and `term`, for overlapping windows at a distance of `s > 1` positions.
 
-    `layout` must have strides only, and `term` be one operand or a product of two. `kept_axes` are the axes of `layout` that are not
-    broadcast. Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions split
-    into `s` phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase `r`.
-    Return None without such windows, and if an operand varies with window and position. Return None also where `_slide_windows` or
+    `layout` must have strides only, and `term` be a single operand or a product of two. `kept_axes` are the axes of `layout` without the
+    broadcast axes. Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions
+    split into `s` phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase
+    `r`. Return None without such windows, and if an operand varies with window and position. Return None also where `_slide_windows` or
     `_merge_phases` returns None.
     """
     shape, steps = layout.shape, layout.strides
@@ -206,8 +206,8 @@ def _split_phases(layout: Layout, phase_counts: Mapping[int, int]) -> Layout:
 
 
 def _pad_with_zeros(x: NodeView, padding: Mapping[int, tuple[int, int]]) -> NodeView:
-    """Return a pending copy of `x` with zeros before and after its elements. `padding` maps an axis to both counts, and leaves out other
-    axes.
+    """Return a pending copy of `x` with zeros before and after the elements. `padding` maps an axis to both counts; an axis without an
+    entry is not padded.
 
     Axes of stride 0 stay broadcast, and must not be in `padding`. `x` must have strides only.
     """
@@ -283,7 +283,7 @@ def sum_by_source(indexed_cotangents: Iterable[tuple[int, Cotangent]], like: Any
 
 
 def make_root(node: Node, layout: Layout, g: NodeView) -> tuple[Node, NodeView]:
-    """Return a root of a backward pass: the pair of `node` and the cotangent of its whole content, in the shape of `node`.
+    """Return a root of a backward pass: the pair of `node` and the cotangent of the whole content, in the shape of `node`.
 
     `g` is the cotangent of the elements that `layout` reads from `node`, in the shape of `layout`. Elements that `layout` leaves out have
     the cotangent 0.
@@ -305,8 +305,8 @@ def _add_partial(result: NodeView, cotangent: PartialCotangent) -> NodeView:
 def _find_injective_cuts(layout: Layout) -> list[tuple[int | slice, ...] | None]:
     """Return index keys that cut `layout` into at most `MAX_SEPARATE_WRITES` parts, each injective: no part has an element twice.
 
-    A key has an index for each axis that is cut, and a full slice for the others; the parts lack the cut axes. The shortest axes are cut
-    first. Return `[None]` if more parts are needed, or if `layout` is a view chain or has offset tables.
+    A key has an index for each cut axis, and a full slice for the rest; the parts lack the cut axes. The shortest axes are cut first.
+    Return `[None]` if more parts are needed, or if `layout` is a view chain or has offset tables.
     """
     if layout.base is not None or layout.tables is not None:
         return [None]

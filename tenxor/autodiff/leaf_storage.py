@@ -122,7 +122,8 @@ def detach_leaf(storage: Storage) -> bool:
 def replace_content(storage: Storage, node: Node) -> None:
     """Replace the content of `storage`, which requires a gradient, by `node`, keeping the leaf. Nothing is recorded or checked.
 
-    `node` must be new, without further references, and have the size and dtype of the old content. Its tape node is set to the leaf.
+    `node` must be new, without further references, and have the size and dtype of the old content. The tape node of `node` becomes the
+    leaf.
     """
     key = ref(storage)
     node.tape_node = _leaves[key]()

@@ -1,5 +1,5 @@
 """Replayed rules: the cotangents or tangents of a single tape node, and sums of cotangents. Each is recorded once and then replayed
-(`replay.py`). A tape node records how a graph node was computed from its sources, the operands. Its content is the elements computed.
+(`replay.py`). A tape node records how a graph node was computed from the sources, the operands. The content is the elements computed.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class NodeView:
         return NodeView(self.node, layout.over(self.layout))
 
     def map_layout(self, transform: Callable[[Layout], Layout]) -> NodeView:
-        """Return the view of the same node with the layout `transform(self.layout)`. `transform` takes a layout and returns one, such as a
-        permutation.
+        """Return the view of the same node with the layout `transform(self.layout)`. `transform` maps a layout to a layout, for example to
+        a permutation.
         """
         return NodeView(self.node, transform(self.layout))
 
@@ -146,7 +146,7 @@ def apply_op(op: Op, operands: Sequence[Operand], dtype: DType | None = None) ->
     """Return the elementwise operation `op` on `operands`, as a view of a new pending node, in the axis order of the operands.
 
     `operands` are views of equal shape, at least one, and numbers. The result is stored in the memory order shared by the operands, or else
-    in row-major order. `dtype` defaults to the operation's result dtype; operands are not converted to it.
+    in row-major order. `dtype` defaults to the operation's result dtype; operands are not converted.
     """
     layouts = [x.layout if isinstance(x, NodeView) else None for x in operands]
     sources = tuple([x.node if isinstance(x, NodeView) else x for x in operands])

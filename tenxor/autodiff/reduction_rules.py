@@ -1,7 +1,7 @@
 """Derivatives of reductions and running reductions. The functions of a rule (`GradRule`) take the `tape_node` or the `recipe` of an
 operation. `g` is the cotangent of the result, and `source_tangents` has the tangents of sources by index. `wanted` has the indices of the
-sources for which a cotangent is needed. `result` is the node of the result, or None unless the rule reads the result. A reduction has one
-source, number 0. A running reduction runs along the last axis; its state after an element is the result there.
+sources for which a cotangent is needed. `result` is the node of the result, or None unless the rule reads the result. A reduction has a
+single source, number 0. A running reduction runs along the last axis; the state after an element is a result.
 
 Sums, extrema and products have formulas of their own. Each further reduction is differentiated element by element. Let the states be s(k +
 1) = f(s(k), x(k)), and g(k) the given cotangent of s(k + 1). The total cotangent of s(k + 1) is l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k
@@ -232,8 +232,8 @@ def _last_state_vjp(tape_node: TapeNodeLike, x: NodeView, g: NodeView) -> NodeVi
 def _running_states_vjp(reduction: Reduction, x: NodeView, states: NodeView, g: NodeView) -> NodeView:
     """Return the cotangents of the elements `x` of a running reduction by `reduction` along the last axis, in the shape and dtype of `x`.
 
-    `states` are the results of the running reduction, one after each element, and `g` their direct cotangents, from the results alone. All
-    have the shape of `x`.
+    `states` are the results of the running reduction, one after each element, and `g` their direct cotangents, from the results alone. The
+    shapes are equal.
     """
     dtype = states.dtype
     if reduction in _recurrences.values():
@@ -259,7 +259,7 @@ def _running_states_vjp(reduction: Reduction, x: NodeView, states: NodeView, g: 
 def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tangent: NodeView) -> NodeView:
     """Return the tangents of the results `states` of a running reduction by `reduction` along the last axis, one after each element.
 
-    `tangent` has the tangents of the elements `x`. All arguments and the result have the shape of `x`.
+    `tangent` has the tangents of the elements `x`. Arguments and result have the shape of `x`.
     """
     dtype = states.dtype
     if reduction in _recurrences.values():
@@ -299,7 +299,7 @@ def _set_first_value(step_derivatives: StepDerivatives, values: NodeView, elemen
 def _real_linear_parts(value_at_1: NodeView, value_at_1j: NodeView) -> tuple[NodeView, NodeView]:
     """Return a and b of the map f(g) = `a g + b conj(g)`, which is linear over the reals.
 
-    `value_at_1` = f(1) and `value_at_1j` = f(1j) determine the map. All are complex, element by element.
+    `value_at_1` = f(1) and `value_at_1j` = f(1j) determine the map. Arguments and results are complex, element by element.
     """
     rotated = apply_op(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
     return tuple([apply_op(_MULTIPLY, [apply_op(op, [value_at_1, rotated]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
@@ -310,9 +310,9 @@ class StepDerivatives(NamedTuple):
 
     `initial_state` is the initial state, or None if the first element is the initial state. The operations read three values: 0 is the
     state before, 1 the element, and 2 as follows. `by_state` computes the derivative by the state before; for complex states, this is the
-    cotangent of the state before for the new state's cotangent 1. `by_state_imaginary` is that for the cotangent 1j, and None for real
-    states. `by_element` computes the element's cotangent, where value 2 is the new state's cotangent. `of_element` computes the new state's
-    tangent, where value 2 is the element's tangent. Any other None stands for 0.
+    cotangent of the state before for the new state's cotangent 1. `by_state_imaginary` computes the same for the cotangent 1j, and is None
+    for real states. `by_element` computes the element's cotangent, where value 2 is the new state's cotangent. `of_element` computes the
+    new state's tangent, where value 2 is the element's tangent. Any other None stands for 0.
     """
 
     initial_state: Number | None

@@ -1,5 +1,5 @@
 """Replay of recorded derivative computations: record the nodes created by a rule once, and later create the same nodes from new inputs. A
-`Recording` lists a step for each created node. Inputs are nodes and numbers; a placeholder is a node without a value that stands for one.
+`Recording` lists a step for each created node. Inputs are nodes and numbers; a placeholder is a node without a value, in place of an input.
 
 The nodes of a rule follow from recipes, layouts and shapes alone. So the rule runs once with placeholders for its inputs, and the created
 nodes are recorded as `Recording`. A cache finds the recording by a key of everything the nodes depend on.
@@ -64,8 +64,8 @@ class Recording:
         """Return a recording of the pending nodes that lead from the nodes and numbers `inputs` to `outputs`, pairs of an index and a
         cotangent.
 
-        Nodes in memory and numbers besides the inputs become constants, and are kept alive by the recording. A pending node besides the
-        inputs is recorded with all that it reads.
+        Nodes in memory and numbers besides the inputs become constants, and are kept alive by the recording. A further pending node is
+        recorded with all that it reads.
         """
         number_of: dict[int, int] = {id(x): k for k, x in enumerate(inputs)}
         constants: list[Node | Scalar] = []
@@ -158,8 +158,8 @@ def record_steps(inputs: Sequence[Node | Scalar], compute: Computation, symbolic
     """Return a recording of the computation of `compute` from the nodes and numbers `inputs`.
 
     `compute` is called without a tape, with placeholders of the same shapes for nodes, and with copies of the numbers. If `symbolic_sizes`
-    is given, the placeholders have the symbolic sizes that it gives for the present ones. Then the computations inside `compute` are not
-    cached. The recording itself is never cached here.
+    is given, the placeholders have symbolic sizes in place of the present sizes. Then the computations inside `compute` are not cached. The
+    recording itself is never cached here.
     """
 
     def make_placeholder(x: Node | Scalar) -> Node | Scalar:

@@ -24,7 +24,7 @@ Root = tuple[Node, NodeView]  # a result, and the cotangent of its content
 
 
 class TapeSlice(NamedTuple):
-    """A slice of the tape: the tape nodes that lead to given results.
+    """A slice of the tape: the tape nodes behind given results.
 
     `order` lists the tape nodes, oldest first. `result_nodes` maps each tape node whose derivative reads the result to the graph node that
     holds the result. `has_older` is True if the tape continues beyond the slice, to nodes older than the first requested number.
@@ -94,8 +94,8 @@ def reachable_from(order: Sequence[TapeNode], sources: Iterable[TapeNode]) -> se
 def compute_cotangents(roots: Sequence[Root], wanted: Collection[TapeNode]) -> dict[TapeNode, NodeView]:
     """Return the cotangents of the tape nodes `wanted`, given `roots`, pairs of a result and the cotangent of the content.
 
-    A cotangent has the shape of the content, and may be pending. A tape node that no result depends on has no entry. The tape keeps its
-    residuals. Raise DerivativeError if an earlier backward pass has freed a tape node, or an operation has no derivative.
+    A cotangent has the shape of the content, and may be pending. A tape node that no result depends on has no entry. No residual is freed.
+    Raise DerivativeError if an earlier backward pass has freed a tape node, or an operation has no derivative.
     """
     tape_slice = collect_tape([node for node, _ in roots], min([tape_node.serial for tape_node in wanted], default=0))
     wanted_set = frozenset(wanted)
@@ -114,8 +114,8 @@ def compute_at_boundary(roots: Sequence[Root], wanted: Collection[TapeNode], bou
     """Return the cotangents of the tape nodes `wanted`, with a backward pass that stops at the tape nodes `boundary`, the boundary.
 
     `roots` are pairs of a result and its cotangent. `wanted` is a subset of `boundary`. The boundary nodes count as independent variables:
-    the cotangent of a boundary node leaves out contributions through other boundary nodes. A tape node that no result depends on has no
-    entry. A cotangent has the shape of the content, and may be pending.
+    the cotangent of a boundary node leaves out contributions through the rest of the boundary. A tape node without influence on the results
+    has no entry. A cotangent has the shape of the content, and may be pending.
     """
     tape_slice = collect_tape([node for node, _ in roots], min([tape_node.serial for tape_node in wanted], default=0))
     depends = reachable_from(tape_slice.order, wanted)
@@ -130,7 +130,7 @@ def accumulate_grads(roots: Sequence[Root], *, free_residuals: bool) -> None:
     """Run the backward pass of `Tensor.backward`: pass the cotangent of each tape node with a handler to its `GradHandler`.
 
     The handler runs hooks and adds to the gradient, which may stay pending. `roots` are pairs of a result and the cotangent of the content.
-    With `free_residuals`, each visited tape node drops its sources, and so the residuals, unless it is a leaf or traced by `vmap`. A second
+    With `free_residuals`, each visited tape node drops the sources, and so the residuals, unless it is a leaf or traced by `vmap`. A second
     backward pass over the same tape then raises DerivativeError.
     """
     tape_slice = collect_tape([node for node, _ in roots])
@@ -163,9 +163,9 @@ def _run_from_roots(
 ) -> None:
     """Run the backward pass over `tape_slice`, visiting only tape nodes that depend on `wanted`.
 
-    `roots` are pairs of a result and its cotangent. `on_cotangent` receives each tape node in `wanted` that has a cotangent, and the
-    cotangent; it returns the cotangent to continue with. `on_visited` receives each segment, a list of tape nodes visited together, after
-    the visit. The dict `tape_slice.result_nodes` is emptied.
+    `roots` are pairs of a result and its cotangent. `on_cotangent` receives each tape node in `wanted` with a cotangent, and the cotangent;
+    the result is the cotangent to continue with. `on_visited` receives each segment, a list of tape nodes visited together, after the
+    visit. The dict `tape_slice.result_nodes` is emptied.
     """
     depends = reachable_from(tape_slice.order, wanted)
     run_backward_pass(
@@ -203,8 +203,8 @@ def find_segment_inputs(roots: Iterable[Node], oldest: int) -> list[TapeSource]:
 def detach_segment(node: Node, oldest: int, *, even_if_older: bool = False) -> None:
     """Detach `node` from the tape segment recorded since the number `oldest`, to free the residuals of the segment.
 
-    The tape nodes of the segment lose their sources, and `node` its tape node. Tape nodes numbered below `oldest` stay intact. Nothing
-    happens if `node` is off the tape, or older itself. A segment that reads older nodes may belong to an outer derivative, so it is
+    The tape nodes of the segment lose their sources, and `node` loses the tape node. Tape nodes numbered below `oldest` stay intact.
+    Nothing happens if `node` is off the tape, or older itself. A segment that reads older nodes may belong to an outer derivative, so it is
     detached only if `even_if_older`. A traced node is never detached, as `vmap` replays the tape for the whole batch.
     """
     tape_node = get_tape_node(node)

@@ -1,5 +1,5 @@
-"""Differentiation rules by the kind of recipe, and the residuals that follow from them. A recipe is an operation with its parameters,
-shapes, dtypes and operand layouts, but without operands. A residual is a value of the forward pass that the derivative reads.
+"""Differentiation rules by the kind of recipe, and the residuals that follow from them. A recipe is an operation with parameters, shapes,
+dtypes and operand layouts, but without operands. A residual is a value of the forward pass that the derivative reads.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def _choose_residuals(body: ScanBody, ends: Sequence[Node], fixed: Collection[No
     (`_is_costly`). Each is listed once, and is a node of the trace.
 
     The nodes `fixed` are in memory anyway, and are not listed. If the only reader of such a value is an elementwise operation of the same
-    shape, the reader's result is kept instead. A value that the backward pass reads itself is kept in any case.
+    shape, the reader's result is kept instead. A value read by the backward pass itself is always kept.
     """
     iteration_nodes = set(body.traced_nodes.order)
     readers: dict[Node, list[Node]] = {}

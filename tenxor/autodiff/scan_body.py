@@ -47,8 +47,8 @@ EMPTY_BUFFER = allocate(0)
 
 
 def make_placeholder(shape: tuple[int, ...], dtype: DType) -> Node:
-    """Return a placeholder of `shape` and `dtype` for a value that differs between iterations. It is a leaf of the tape if a tape is
-    recorded and the dtype is differentiable; otherwise it has the mark `TRACED`.
+    """Return a placeholder of `shape` and `dtype` for a value that differs between iterations. The placeholder is a leaf of the tape if a
+    tape is recorded and the dtype is differentiable, and has the mark `TRACED` otherwise.
     """
     node = Node(intern_recipe(PLACEHOLDER, shape, dtype))
     is_leaf = tape_mode.get() and is_smooth(dtype)
@@ -136,8 +136,8 @@ def make_output_node(view: NodeView, distinct_from: Iterable[Node]) -> Node:
     """Return a pending node with the content of `view`, so that the content gets a buffer of its own.
 
     The result is the node `view.to_node()` if it is not in `distinct_from`, is pending, and depends on an argument of the traced function.
-    A placeholder, or a reinterpretation of other bytes, does not serve. Otherwise the result is a pending copy, recorded on the tape like
-    any other node.
+    A placeholder, or a reinterpretation of other bytes, does not serve. Otherwise the result is a pending copy, recorded on the tape if a
+    tape is recorded.
     """
     node = view.to_node()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.is_traced and node not in distinct_from:
@@ -212,9 +212,9 @@ class NodeProgram:
     def instantiate(self, inputs: Sequence[NodeView], *, copy_before_write: bool = False) -> list[Node]:
         """Create the nodes from new `inputs`, one for each input of the program. Return the input nodes, then the new nodes, in order.
 
-        A value's number is its index in the result. The inputs must have the shapes and dtypes of `input_types`, in any layout. With
-        `copy_before_write`, an in-place write copies its operand first if the operand is an input or has several readers. A repeated plan
-        needs this, as it cannot check for later reads.
+        The number of a value is the index in the result. The inputs must have the shapes and dtypes of `input_types`; layouts are free.
+        With `copy_before_write`, an in-place write copies its operand first if the operand is an input or has several readers. Repeated
+        plans need this, as they cannot check for later reads.
         """
         nodes = [view.node for view in inputs]
         read_counts = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copy_before_write else Counter[int]()

@@ -45,9 +45,9 @@ def find_loop(
 ) -> tuple[ForwardLoop, list[Node]] | None:
     """Return the loop of `iteration_count` iterations of `step`, and the captured nodes in the order of the loop's sources.
 
-    Return None if the loop cannot run as one plan per iteration, or a derivative is needed that cannot. `carries` are the initial carried
-    values, and `xs` the input sequences, with the iterations along the first axis. A loop with an equal trace is found by the fast path;
-    the trace of any other one becomes a `ScanBody` first.
+    Return None if the loop cannot run as one plan per iteration, or if a needed backward pass cannot. `carries` are the initial carried
+    values, and `xs` the input sequences, with the iterations along the first axis. A loop with an equal trace is found by the fast path; a
+    new trace becomes a `ScanBody` first.
     """
     is_recording = tape_mode.get()
     reads: list[Any] = []
@@ -101,8 +101,8 @@ def _compile_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], is_
     """Return the compiled form of the iteration `body`, from the cache if an equal iteration was compiled before.
 
     `x_locations` are the locations of the sequence elements. `is_on_tape` has a flag for each input of the loop (carried values, sequences,
-    captured values): whether it is on the tape. It is empty if no tape is recorded. Return None if a flag is True but the backward pass
-    cannot run by iteration.
+    captured values): whether the input is on the tape. Without a recorded tape there are no flags. Return None if a flag is True but the
+    backward pass cannot run by iteration.
     """
     program = body.to_program()
     number = program.value_numbers
@@ -136,7 +136,7 @@ def _compile_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], is_
 
 
 class OutputSequence(NamedTuple):
-    """An output sequence of a loop. `value_number` is the value number of its elements. `result_index` is the index of the differentiable
+    """An output sequence of a loop. `value_number` is the value number of the elements. `result_index` is the index of the differentiable
     result with the sequence, or None if no cotangent is taken there.
 
     Sequences of the same values share a result, and only the first of them takes the cotangent.
@@ -238,7 +238,7 @@ class CompiledIteration:
     def get_loop(self, x_locations: Sequence[ValueLocation], iteration_count: int) -> ForwardLoop:
         """Return the loop of `iteration_count` iterations over sequences with the locations `x_locations`, from the cache if possible.
 
-        The layouts of the locations must be those that the iteration was compiled for; only start and step may differ.
+        The layouts of the locations must be equal to the layouts at the compilation; only start and step may differ.
         """
         key = self, iteration_count, *[(location.start, location.step) for location in x_locations]
         entry = _loop_cache.get(key)
@@ -265,9 +265,8 @@ class CompiledIteration:
     def get_backward_nodes(self, y_locations: Sequence[ValueLocation | None]) -> tuple[list[NodeView], list[Node]]:
         """Return the placeholders for the inputs of the backward pass, and the nodes of the pass by number in `backward_panels.program`.
 
-        The nodes begin with those of the placeholders; the computed nodes, pending, follow. `y_locations` are the locations of the
-        cotangents of the output sequences, None for a cotangent of 0. The result is cached by the layouts of these locations, and must not
-        be changed.
+        The nodes of the placeholders come first; the computed nodes, pending, follow. `y_locations` are the locations of the cotangents of
+        the output sequences, None for a cotangent of 0. The result is cached by the layouts of these locations, and must not be changed.
         """
 
         def make_nodes() -> tuple[list[NodeView], list[Node]]:
@@ -333,7 +332,7 @@ class BackwardLoop:
     """The backward pass of a loop of `iteration_count` iterations of `iteration`, from the last iteration to the first, without the memory.
 
     `locations` are those of the loop (`ForwardLoop`), and `y_locations` those of the cotangents of the output sequences, None for 0.
-    `graph` runs the pass, or is None if there is nothing to compute. Its buffers begin with those of the inputs: the values at
+    `graph` runs the pass, or is None if there is nothing to compute. The buffers begin with those of the inputs: the values at
     `read_locations`, rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels. The stacks follow.
     `rings` has a `RingBuffer` for each carried cotangent, and `sum_rings` one for each sum, by the number of the captured value. `stacked`
     lists number, shape and dtype of the stacked values.

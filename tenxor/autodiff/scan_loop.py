@@ -49,7 +49,8 @@ def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeVie
     """Run `iteration_count` iterations of `step` at once and return their results; None if the loop cannot run as one plan per iteration.
 
     `carries` are the initial carried values, and `xs` the input sequences, with the iterations along the first axis. If a derivative may be
-    asked for, the results are recorded as one step of the tape. With None, nothing is recorded, but pending inputs may have been computed.
+    asked for, the results are recorded as a single step of the tape. With None, nothing is recorded, but pending inputs may have been
+    computed.
     """
     entry = find_loop(step, carries, xs, iteration_count)
     if entry is None:
@@ -211,8 +212,8 @@ class RecordedLoop:
     def _view_all_iterations(self, sources: Sequence[Node], stacks: dict[int, Node], number: int) -> NodeView:
         """Return a view of input or value `number` of the backward program in every iteration, with the iterations along the first axis.
 
-        `stacks` maps numbers to values that the backward pass stored. Any other number must be that of one of the iteration's own nodes,
-        whose values are in `sources`. A value equal in every iteration is repeated.
+        `stacks` maps numbers to values that the backward pass stored. Any other number belongs to a node of the iteration that has a value
+        in `sources`. A value equal in every iteration is repeated.
         """
         if number in stacks:
             return NodeView(stacks[number])
@@ -225,8 +226,8 @@ class RecordedLoop:
         """Run all iterations again, recording a tape, and return pairs (k, cotangent of source k) for the sources `wanted`.
 
         The cotangents are computed by differentiable operations. `sources` are the sources of the loop's tape node; a source off the tape,
-        or one that no result depends on, gets no pair. `ends` are the cotangents of the final carried values, and `ys` those of the output
-        sequences; None stands for 0.
+        or without influence on the results, gets no pair. `ends` are the cotangents of the final carried values, and `ys` those of the
+        output sequences; None stands for 0.
         """
         iteration, carry_count = self.iteration, self.iteration.carry_count
         captured = [NodeView(sources[k]) for k in range(carry_count + iteration.x_count, len(self.layouts))]
@@ -257,8 +258,8 @@ def _sum_over_iterations(formula: ProductCotangent, operands: Sequence[NodeView]
     """Return the cotangent of a captured value, computed by `formula` as a single product or sum over all `iteration_count` iterations, as
     a pending node.
 
-    `operands` are views of the operands in every iteration, with the iterations along the first axis; two for a product, one for a sum. The
-    caller views the result through `formula.layout`.
+    `operands` are views of the operands in every iteration, with the iterations along the first axis; two for a product, a single view for
+    a sum. The caller views the result through `formula.layout`.
     """
     nodes: list[Node] = []
     layouts: list[Layout] = []

@@ -29,9 +29,9 @@ class PanelProgram:
     """
 
     def __init__(self, program: NodeProgram, fixed_inputs: Collection[int]) -> None:
-        """Rewrite `program`, which stays unchanged. `fixed_inputs` are the numbers of the inputs that are equal in every iteration.
+        """Rewrite `program`. The argument stays unchanged. `fixed_inputs` are the numbers of the inputs that are equal in every iteration.
 
-        Each product with such a matrix is tried (`_rewrite_product`), if only its sum reads the product.
+        Each product with such a matrix is tried (`_rewrite_product`), if a sum is the only reader.
         """
         count = self._input_count = len(program.input_types)
         readers: dict[int | Scalar, list[int]] = {}
@@ -87,8 +87,8 @@ def _rewrite_product(
     input.
 
     Return both steps, and the pair of the matrix's number and the layout that gathers the panels. Return None unless exactly one of two
-    operands is in `fixed_inputs`, and `total` sums the whole product over its last axis. Return None also if the matrix has several column
-    axes, or if panels would not pay: few columns, or many rows of the other operand.
+    operands is in `fixed_inputs`, and `total` sums the whole product over the last axis. Return None also if the matrix has several column
+    axes, or if panels would not pay: few columns, or many rows of the opposite operand.
     """
     shape, kept_shape = product.recipe.shape, total.recipe.shape
     layout_keys = product.recipe.layout_keys

@@ -1,5 +1,5 @@
 """The signature of a tape segment: everything about it except for the identities of the nodes and numbers read by the segment. A segment is
-a list of tape nodes whose derivative is computed together. A tape node records how a graph node was computed from its sources, the
+a list of tape nodes whose derivative is computed together. A tape node records how a graph node was computed from the sources, the
 operands.
 
 Segments with equal signatures have equal derivatives, so the recorded computation for the first is replayed for the second.
@@ -54,8 +54,8 @@ class SegmentSignature:
     """The signature of a tape segment, with the inputs of the segment's derivative.
 
     `direction` is "back" or "forward". `segment` lists the tape nodes: newest first for "back", oldest first for "forward". `cotangents`
-    lists pairs of a tape node in the segment and a cotangent, or tangent, that arrives there. Cotangents or tangents of the tape nodes
-    `wanted` are wanted. `graph` is the slice of the tape with the segment.
+    lists pairs of a tape node in the segment and an arriving cotangent or tangent. Cotangents or tangents of the tape nodes `wanted` are
+    wanted. `graph` is the slice of the tape with the segment.
 
     `key` is the hashable signature. `inputs` lists the nodes and numbers read by the segment; the key refers to them by index.
     `outer_nodes` lists the tape nodes outside the segment to which cotangents are passed. They are sources of the segment in
@@ -145,7 +145,7 @@ class SegmentSignature:
         return number
 
     def split_structure(self) -> tuple[object, tuple[int, ...]] | None:
-        """Return a size-generic signature, which is hashable, and the numbers left out of it; or None if a layout has offset tables.
+        """Return a size-generic signature, a hashable value, and the numbers left out; or None if a layout has offset tables.
 
         The signature says which of the shapes, strides and offsets are equal, 0 or 1, but not their values. The second result lists the
         distinct values except 0 and 1, in order of appearance.
@@ -200,10 +200,10 @@ class SegmentSignature:
         return replay_or_record(self.key, self.inputs, compute, find_steps)
 
     def clone_segment(self, placeholders: Sequence[SegmentInput], symbolic_sizes: SymbolicSizes | None = None) -> SegmentClones:
-        """Return clones of the tape nodes of the segment, with `placeholders`, one for each of `inputs`, in place of `inputs`.
+        """Return clones of the tape nodes of the segment, with a placeholder in place of each of `inputs`.
 
         With `symbolic_sizes`, shapes, layouts and offsets of the clones are symbolic. The tape node of each placeholder is set to the clone
-        of the input's tape node, or to None. The clone of an outer tape node is a leaf of one axis. The segment itself stays unchanged.
+        of the input's tape node, or to None. The clone of an outer tape node is a 1-d leaf. The segment itself stays unchanged.
         """
         number_of = {id(x): k for k, x in enumerate(self.inputs)}
         clones: dict[TapeNode | None, TapeNode] = {}

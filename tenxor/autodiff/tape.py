@@ -115,8 +115,8 @@ class TapeNode:
 
     @property
     def target(self) -> Layout:
-        """The layout through which a store, a scatter or a running reduction (`Scan`) wrote the result. Other operations have no target:
-        for them, reading this raises AssertionError.
+        """The layout through which a store, a scatter or a running reduction (`Scan`) wrote the result. Without a target, AssertionError is
+        raised.
         """
         layout_key = self.recipe.target
         assert layout_key is not None

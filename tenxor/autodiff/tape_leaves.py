@@ -37,7 +37,7 @@ class GradHandler:
         """Run the hooks on the cotangent `g`, and return the final cotangent, with which the backward pass continues.
 
         A hook that returns None leaves the cotangent unchanged. `retained_handler`, unless None, receives the final cotangent. With
-        `keeps_grad`, it is added to `grad`, as a pending sum; the first one becomes the content of a new `grad`.
+        `keeps_grad`, the final cotangent is added to `grad`, as a pending sum; the first becomes the content of a new `grad`.
         """
         for hook in list(self.hooks.values()):
             g = hook(g) or g

@@ -1,5 +1,5 @@
 """The axes of a view: affine (a stride), or gathered (a table of offsets). All numbers are counts of elements of the storage. The offset of
-an index is the distance of its element from that of index 0 along the axis.
+an index is the distance of the element from the element of index 0.
 """
 
 from __future__ import annotations

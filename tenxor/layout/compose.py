@@ -20,8 +20,8 @@ DigitChange = int | IntArray
 def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
     """Return offset and axes of the single view that maps as `outer` and then the first view of `base` do.
 
-    `outer` gives flat indices into `base.shape`, which must be from 0 to below `base.size`; its own base is not looked at. Return None if
-    no single view is found. A flat index has one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over
+    `outer` gives flat indices into `base.shape`, from 0 to below `base.size`; the base of `outer` is not looked at. Return None if no
+    single view is found. A flat index has one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over
     the outer axes, and so is the offset.
     """
     digits = coalesce_axes(base.axes())

@@ -148,7 +148,7 @@ def _as_int_or_size(number: int) -> int:
 
 
 def is_symbolic(number: object) -> bool:
-    """Return whether a number is a symbolic size (`SymInt`): an integer of a trace, which records questions about its value."""
+    """Return whether a number is a symbolic size (`SymInt`): an integer of a trace, with every question about the value recorded."""
     if isinstance(number, (int, float)):
         return False
     from ..symbolic.symint import SymInt  # an import statement waits while another thread loads the module

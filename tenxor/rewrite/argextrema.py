@@ -55,10 +55,10 @@ def split_argextremum(node: Node) -> list[Node] | None:
 
 
 def _has_short_rows(layout: Layout, dtype: DType, row_axes: int) -> bool:
-    """Return whether two passes (the extremum, then its position) pay for rows of `dtype` read through `layout`.
+    """Return whether two passes (the extremum, then the position) pay for rows of `dtype` read through `layout`.
 
-    A layout without exactly one axis after the `row_axes`, with tables or of a view chain gives False. Rows must be contiguous each by
-    itself (stride 1 along the last axis), with at least `MIN_ARGEXTREMUM_SIZE` elements in all rows together. Rows of at most
+    A layout with tables, a view chain, and a number of axes other than `row_axes` + 1 give False. Rows must be contiguous each by itself
+    (stride 1 along the last axis), with at least `MIN_ARGEXTREMUM_SIZE` elements in the rows together. Rows of at most
     `MAX_UNROLLED_EXTREMA` elements are unrolled instead (`unroll_reductions.py`). Rows longer than `MAX_ROW_ELEMENTS` are best reduced in a
     single pass; for floats of at most `MAX_NARROW_FLOAT_BYTES` bytes the limit is `MAX_FLOAT_ROW_ELEMENTS`.
     """

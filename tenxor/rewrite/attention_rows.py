@@ -44,10 +44,10 @@ class RowSubgraph(NamedTuple):
 def match_row_subgraph(node: Node, products: Node, side: int, shared: Set[Node]) -> RowSubgraph | None:
     """Return the subgraph that computes one factor of a contraction row by row from pairs of rows and steps, as in attention, or None.
 
-    `node` sums the node `products` over its last axis, and `side` is the number of the computed factor, 0 or 1. The factor must be pending,
-    and its last two axes be rows and steps. The opposite factor must not depend on the row. The subgraph must hold a reduction with a value
-    per pair, as in `q @ k.T`, and a reduction over the steps. Nodes in `shared` (with several readers) stay outside if computed for every
-    row anyway: depending on rows but not on steps.
+    `node` sums the node `products` over the last axis, and `side` is the number of the computed factor, 0 or 1. The factor must be pending,
+    with rows and steps as last axes. The opposite factor must not depend on the row. The subgraph must hold a reduction with a value per
+    pair, as in `q @ k.T`, and a reduction over the steps. Nodes in `shared` (with several readers) stay outside if computed for every row
+    anyway: depending on rows but not on steps.
     """
     weights, layout, other_layout = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if layout is None or other_layout is None or not is_recomputable(weights, Reduction):

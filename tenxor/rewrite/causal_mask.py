@@ -1,5 +1,5 @@
 """Recognition of causal masks: the steps of a contraction (keys, in attention) with weight 0 for a row (a query) because they come later. A
-contraction sums products over the steps. An unseen step is one after the last step that a row sees.
+contraction sums products over the steps. Steps after the last step seen by a row are unseen.
 
 Steps of weight 0 may be skipped only where the user's code asks for it, by `where_seen`: 0 times NaN is NaN, and a user who writes weights
 and products directly must see this NaN.
@@ -22,8 +22,8 @@ _RESULTS_FOR_MINUS_INF = {"subtract": -inf, "exp": 0.0}
 def find_causal_reach(rows: RowSubgraph) -> int | None:
     """Return the reach of a causal mask in `rows`: row `r` sees the steps 0 to `r` + reach. The reach is 0 or more.
 
-    Return None if later steps may have a weight other than 0. A reduction over the steps must be a maximum of -inf or a sum of 0 there;
-    otherwise the result is None, too.
+    Return None if later steps may have a weight other than 0. A reduction over the steps must be a maximum of -inf or a sum of 0 at these
+    steps; otherwise the result is None, too.
     """
     reach: int | None = None
     values: dict[Node, float | None] = {}  # the value of each node at unseen steps, if known: -inf or 0
@@ -71,8 +71,8 @@ def _match_mask(node: Node, rows: RowSubgraph) -> int | None:
 def _match_counter(source: Node | Scalar, layout: Layout | None, ndim: int) -> tuple[int, int] | None:
     """Return the only axis along which `source`, read through `layout`, counts up by 1, and the value at index 0, as a pair of integers.
 
-    `source` is an operand of the comparison that makes a mask. The layout must have `ndim` axes, and stride 0 along the others. Return None
-    for a source that is not made by `POSITION`, or a layout of another form.
+    `source` is an operand of the comparison that makes a mask. The layout must have `ndim` axes, and stride 0 along the rest. Return None
+    for a source with an operation other than `POSITION`, or a layout of another form.
     """
     if type(source) is not Node or source.op is not POSITION or layout is None or layout.base is not None:
         return None

@@ -54,7 +54,7 @@ def copy_convolution_weights(node: Node) -> list[Node] | None:
 def _is_last_axis_fastest(layout: Layout, result_ndim: int) -> bool:
     """Return whether the stride between neighbouring results is no larger than any nonzero stride of `layout`.
 
-    Neighbouring results are neighbours along axis `result_ndim - 1`. Without this axis, or with a single index along it, return False.
+    Neighbouring results are neighbours along axis `result_ndim - 1`. Without this axis, or if the axis has a single index, return False.
     Signs of strides do not matter.
     """
     strides = [abs(stride) for n, stride in zip(layout.shape, layout.strides, strict=True) if n > 1]

@@ -1,6 +1,6 @@
 """Builders of replacement nodes. Each appends new nodes to the list `new_nodes`, sources first; the last node of a finished list is the
 result of the rewrite. The argument `result_ndim` is the number of axes of a reduction's result: the first axes of the layout that the
-reduction reads. The remaining axes are reduced. A source is an operand of a node. A node marked `is_stored` gets memory of its own.
+reduction reads. The remaining axes are reduced. A source is an operand of a node. A node marked `is_stored` gets separate memory.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def append_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, 
 
 
 def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
-    """Append a node to `new_nodes`: the elementwise operation `op` on `terms`, one or more pairs of a node and a layout, of equal shape.
+    """Append a node to `new_nodes`: the elementwise operation `op` on `terms`, pairs of a node and a layout, of equal shape.
 
-    Return the new node and a contiguous layout to read the node. `dtype` is the dtype of the result; it is not checked.
+    Return the new node and a contiguous layout to read the node. `dtype`, the dtype of the result, is not checked.
     """
     sources, layouts = zip(*terms, strict=True)
     shape = layouts[0].shape
@@ -42,7 +42,7 @@ def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term
 
 
 def append_contiguous(new_nodes: list[Node], op: Op, *nodes: Node) -> Node:
-    """Append a node to `new_nodes`: the elementwise operation `op` on `nodes`, one or more of equal shape and dtype, read contiguously.
+    """Append a node to `new_nodes`: the elementwise operation `op` on `nodes` of equal shape and dtype, read contiguously.
 
     Return the new node, of the same shape and dtype.
     """
@@ -64,8 +64,8 @@ def append_cast(new_nodes: list[Node], dtype: DType, source: Node, layout: Layou
 def count_sharing_results(side: Layout, result_ndim: int) -> int:
     """Return how many results share each element of an operand read through `side`; 1 for a view chain.
 
-    The first `result_ndim` axes are axes of results; the number is the product of the sizes of those with stride 0. An axis with a table of
-    offsets counts as shared, as its stride is 0.
+    The first `result_ndim` axes are axes of results; the number is the product of the sizes with stride 0. An axis with a table of offsets
+    counts as shared, as its stride is 0.
     """
     if side.base is not None:
         return 1

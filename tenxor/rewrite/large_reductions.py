@@ -45,8 +45,8 @@ def append_split_reduction(new_nodes: list[Node], reduction: Reduction, source: 
     """Append nodes to `new_nodes` for `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`.
 
     A reduction of at least `MIN_SPLIT_ELEMENTS` elements is divided into parts, if a way to divide it is known (`_choose_blocks`,
-    `_count_inner_axes`), and the results of the parts are reduced. It must have a name in `COMBINING_OPS` for this. Then sums and products
-    of narrow floats are computed in the compute dtype, and rounded at the end. Return the last node appended, the result.
+    `_count_inner_axes`), and the results of the parts are reduced. This requires a name in `COMBINING_OPS`. Then sums and products of
+    narrow floats are computed in the compute dtype, and rounded at the end. Return the last node appended, the result.
     """
     inner_count = _count_inner_axes(layout, result_ndim)
     block_count, joined_rows = (1, 1) if inner_count else _choose_blocks(layout, result_ndim)

@@ -55,7 +55,7 @@ def _append_sum(new_nodes: list[Node], reduction: Reduction, products: Node, res
     """Append nodes to `new_nodes` for the sum of `products` over every axis except the first `result_ndim`. Return the last node.
 
     From `2 * PART_STEPS` steps on, the sum is divided into parts of about `PART_STEPS` steps, whose results are then added. `reduction` is
-    the sum, and `products` a node that multiplies two nodes.
+    the sum, and `products` a node of products of two nodes.
     """
     steps = prod(products.shape[result_ndim:])
     if steps < 2 * PART_STEPS:

@@ -71,9 +71,9 @@ def rewrite_graph(order: Sequence[Node], results: Collection[Node] = ()) -> dict
 
 
 class _Rewriting:
-    """A graph while passes rewrite it: the present `nodes`, sources first, and the `replacements` of nodes so far.
+    """A graph during the passes: the present `nodes`, sources first, and the `replacements` of nodes so far.
 
-    `replacements` may map nodes that a pass has made, besides those of the original graph.
+    `replacements` may also map nodes made by a pass.
     """
 
     def __init__(self, order: Sequence[Node]) -> None:

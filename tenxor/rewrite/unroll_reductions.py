@@ -1,6 +1,6 @@
 """Unrolling of short reductions, term by term, so that lanes run along the many results instead of the few terms. The argument
-`result_ndim` is the number of axes of the result: the first axes of a layout. The remaining axes are reduced. A term is one of the elements
-that a reduction combines into a result; for all results together, a node and a layout.
+`result_ndim` is the number of axes of the result: the first axes of a layout. The remaining axes are reduced. A term is an element combined
+into a result, given for the results together as a node and a layout.
 
 Short are reductions over overlapping windows, as in convolution and pooling, and over rows shorter than a vector.
 """
@@ -137,7 +137,7 @@ def _count_row_elements(layout: Layout, result_ndim: int, reduction: Reduction) 
 
     Few are up to `MAX_SHORT_ROW_ELEMENTS`, or `MAX_UNROLLED_EXTREMA` for an ordered `reduction`. All rows together must have
     `MIN_TOTAL_ELEMENTS` elements, or `MIN_ARGEXTREMUM_SIZE` for argmax and argmin. `reduction` runs over the axes of `layout` after the
-    first `result_ndim`. If the smallest stride is one of a kept axis, the number is 0; so it is for view chains and tables.
+    first `result_ndim`. If a kept axis has the smallest stride, and for view chains and tables, the number is 0.
     """
     max_row_size = MAX_UNROLLED_EXTREMA if reduction.ordered else MAX_SHORT_ROW_ELEMENTS
     if (

@@ -1,5 +1,5 @@
 """Row buffers for costly values that a reduction computes and a later loop over the same row needs again. A row buffer is scratch memory
-for the values along one axis.
+for the values along an axis.
 
 In softmax, for example, the exponentials are first summed and then divided by the sum. The row is still in a cache.
 """
@@ -19,8 +19,8 @@ def cache_rows(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with row buffers for values that both a reduction and the result compute along a row.
 
     The loop of the reduction fills the buffers, and the store of the result reads them. The reduction must run along a single axis as long
-    as the last loop of the result, inside all its other loops. The values must cost at least `min_buffered_value`, in rows within the
-    limits of the target. Without buffers, with lanes across the rows, or for a running reduction, return the nest unchanged.
+    as the last loop of the result, inside the loops before. The values must cost at least `min_buffered_value`, in rows within the limits
+    of the target. Without buffers, with lanes across the rows, or for a running reduction, return the nest unchanged.
     """
     *outer, row_axis = nest.space or (-1,)
     if not nest.accumulators or nest.result_loops != nest.space or any(nest.axes[a].vector for a in outer):

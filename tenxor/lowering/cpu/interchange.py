@@ -38,7 +38,7 @@ def interchange_columns(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with the loop over columns divided into blocks, and placed inside the loops that it contained.
 
     `target` has the columns of a block. The nest is unchanged unless a vectorized independent loop contains reductions of more than
-    `ROWS_PER_CHUNK` steps. The accumulators in the loop get a row of states, one for each column of a block.
+    `ROWS_PER_CHUNK` steps. The accumulators in the loop get a row of states, a state for each column of a block.
     """
     column = _find_column(nest)
     if column is None:

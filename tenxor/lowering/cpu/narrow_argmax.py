@@ -13,8 +13,7 @@ EMPTY_POSITION = int(int32.highest)  # the position of an empty reduction, like 
 
 
 def narrow_argmax(nest: LoopNest) -> LoopNest:
-    """Return the nest with 32-bit positions in the states of each argmax and argmin whose values have at most 32 bits, and whose positions
-    fit.
+    """Return the nest with 32-bit positions in the states of each argmax and argmin with values of at most 32 bits and fitting positions.
 
     The positions must be an affine function of the loop indices, from 0 to below 2**31 - 1. They are extended to 64 bits where results are
     read. Return a nest without such a reduction, or with a running reduction, unchanged.

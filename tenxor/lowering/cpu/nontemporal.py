@@ -9,7 +9,7 @@ from ..loop_nest import Body, LoopNest
 
 
 def use_nontemporal_stores(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with non-temporal stores, which bypass the caches, if the result is large, and unchanged otherwise.
+    """Return the nest with non-temporal stores, past the caches, if the result is large, and unchanged otherwise.
 
     Large means large alone, and together with the operands (`target.streams`). The rows of the result must be contiguous, with lanes along
     them, and begin at cache lines. A store in place stays ordinary, and so do the stores of a symmetric contraction, which reads its
@@ -19,7 +19,7 @@ def use_nontemporal_stores(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _make_nontemporal(body: Body) -> Body:
-    """Return `body` with all stores non-temporal, also those inside loops and contractions, except in symmetric contractions."""
+    """Return `body` with non-temporal stores, also inside loops and contractions, except in symmetric contractions."""
 
     def change(s: Statement) -> Statement:
         if isinstance(s, Contraction) and s.symmetric_pairs:

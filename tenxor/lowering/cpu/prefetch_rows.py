@@ -103,8 +103,8 @@ def _prefetch_reduced(nest: LoopNest, target: Target) -> LoopNest:
 def _list_prefetches(nest: LoopNest, reduction: ReductionLoop, row: int, axis: int) -> Iterator[Prefetch]:
     """Yield prefetches of the next row of elements that `reduction` reads, at the steps of a loop over `axis`.
 
-    `reduction` is a reduction of `nest` along one axis, and `row` is the axis that counts the rows. Only reads that are contiguous along
-    the row, and move to the next row, are prefetched.
+    `reduction` is a reduction of `nest` along a single axis, and `row` is the axis across the rows. Only reads with step 1 along the row,
+    and a step to the next row, are prefetched.
     """
     (inner,) = reduction.axes
     for e in list_accesses(reduction.values):

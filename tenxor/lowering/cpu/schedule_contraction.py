@@ -49,9 +49,8 @@ class _Sides(NamedTuple):
 def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
     """Return the nest with its only reduction as a contraction, packed and divided into blocks for `target`.
 
-    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction does not run inside all of them.
-    Return None also if the reduction is no contraction, or too small for one (`match_contraction`). The columns may be several axes merged
-    into one.
+    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction does not run inside these.
+    Return None also if the reduction is no contraction, or too small (`match_contraction`). The columns may be several merged axes.
     """
     space = nest.space
     if len(nest.accumulators) != 1 or len(space) < 2 or nest.result_loops != space:
@@ -158,7 +157,7 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
     """Return the nest with its only reduction as the contraction `p`, the result of `match_contraction` for this nest.
 
     The cache sizes of the target decide about packing, blocks and prefetches. The axis of the columns gets the lanes, and the accumulator a
-    row of states along it. `scratch_bytes` of the nest is the scratch memory for packed operands and states.
+    row of states along this axis. `scratch_bytes` of the nest is the scratch memory for packed operands and states.
     """
     (f,), (accumulator,) = nest.reductions, nest.accumulators
     axes = _list_axes(nest, f.values)
@@ -297,7 +296,7 @@ def _choose_blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks:
     """Return the numbers of rows and of columns in a block (MC and NC), within the limits `blocks`; at most M and N.
 
     `sizes` are M, N and K, and `nbytes` the bytes per index and step of the left and the right side. Unless `is_alone`, the left side
-    serves several contractions, and all of its rows may form one block.
+    serves several contractions, and may be a single block.
     """
     (m, n, k), (left, right) = sizes, nbytes
     (min_rows, max_rows), left_bytes = blocks.block_rows, blocks.packed_row_bytes

@@ -18,8 +18,8 @@ def tile_transposes(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest in square tiles of two axes, if an operand is contiguous along another axis than the last. `target` has the size of a
     tile.
 
-    Return the nest unchanged if no operand is, or if it has reductions or a single axis. Do so too if the result has small steps
-    (`NEAR_STEPS`), other than 1, along the last axis. At most `max_transpose_tiles` operands get a tile; further ones are read as before.
+    Return the nest unchanged if no operand is, and for reductions or a single axis. Do so too if the result has small steps (`NEAR_STEPS`),
+    other than 1, along the last axis. At most `max_transpose_tiles` operands get a tile; further operands are read as before.
     """
     space = nest.space
     if nest.accumulators or nest.result_loops != space or len(space) < 2:

@@ -22,8 +22,8 @@ def unroll_and_jam(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with `target.loops.jammed_rows` iterations of the loop over rows interleaved, where rows wait for memory or for each
     other.
 
-    The nest must hold a single reduction along one axis, inside all independent loops, with a cost of at most `max_cheap_element` per
-    element. Besides, it may have only loops and stores. Otherwise the nest is returned unchanged.
+    The nest must hold a single reduction along a single axis, inside the independent loops, with a cost of at most `max_cheap_element` per
+    element. Besides, only loops and stores are allowed. Otherwise the nest is returned unchanged.
     """
     if len(nest.reductions) != 1 or not nest.space:
         return nest
