@@ -252,8 +252,8 @@ def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list
     """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether the
     batches follow from recipes alone.
 
-    Operands of such functions are included. The second result is False if a node is a traced constant, is computed outside kernels, or
-    results from a function with its own rule.
+    The operands of a function with its own rule (`FunctionOp`) are followed, too. The second result is False if a node is a traced
+    constant, is computed outside kernels, or results from a function with its own rule.
     """
     order: dict[Node, None] = {}
     follows_from_recipes = True

@@ -31,7 +31,7 @@ class PanelProgram:
     def __init__(self, program: NodeProgram, fixed_inputs: Collection[int]) -> None:
         """Rewrite `program`. The argument stays unchanged. `fixed_inputs` are the numbers of the inputs that are equal in every iteration.
 
-        Each product with such a matrix is tried (`_rewrite_product`), if a sum is the only reader.
+        Each product with a sum as the only reader is tried (`_rewrite_product`).
         """
         count = self._input_count = len(program.input_types)
         readers: dict[int | Scalar, list[int]] = {}

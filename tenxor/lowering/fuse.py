@@ -260,7 +260,8 @@ def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
 
 
 def _has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`MIN_CONTRACTION_SIZES`)."""
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs: `has_contraction_sizes`, imported late.
+    """
     if not isinstance(node.op, Reduction):
         return False
     from .predict_contraction import has_contraction_sizes
@@ -466,9 +467,10 @@ def _is_complete(node: Node, read: _Read) -> bool:
 
 
 def _is_inlined(node: Node, reads: list[_Read], graph: GraphFacts, facts: _NodeFacts) -> bool:
-    """Return whether `node` is computed at each of the `reads`, and never stored.
+    """Return whether `node` is computed at each of the `reads`, and never stored; False makes the node a kernel.
 
-    `facts` are the facts about the node, and `graph` has the facts about all nodes.
+    Inlining must be possible (`_can_be_inlined`), and be free or pay (`_is_free`, `_is_worth_inlining`). A node with checked exponents must
+    be read completely each time. `facts` are the facts about the node, and `graph` has the facts about all nodes.
     """
     if has_checked_exponents(node) and not all(_is_complete(node, read) for read in reads):
         return False

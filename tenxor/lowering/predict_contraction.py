@@ -30,7 +30,9 @@ Read = tuple[Node, Layout]  # a node with the index map of the read
 
 
 def has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`MIN_CONTRACTION_SIZES`)."""
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs, by the product of rows and columns in
+    `MIN_CONTRACTION_SIZES`.
+    """
     m, n, k = MIN_CONTRACTION_SIZES
     return isinstance(node.op, Reduction) and prod(node.shape) >= m * n and prod(get_inner_shape(node)) >= k
 

@@ -49,7 +49,7 @@ def find_symmetric_pairs(
 def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | None]:
     """Yield the pairs of leaves at equal positions of the expressions `left` and `right`, each pair once, for a comparison by the caller.
 
-    Where the operations differ, yield None and end.
+    Where an operation stands opposite to a leaf, this pair is yielded. Where two operations differ, yield None and end.
     """
     stack, visited = [(left, right)], set()
     while stack:

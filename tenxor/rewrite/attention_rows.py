@@ -207,9 +207,9 @@ def restrict_to_region(rows: RowSubgraph, region: Region, replacements: dict[Nod
 def _restrict_layout(layout: Layout, old_shape: tuple[int, ...], new_shape: tuple[int, ...], slices: list[slice]) -> Layout:
     """Return the layout that reads the restricted copy of a source, given the `layout` that reads the whole source.
 
-    The source has the shape `old_shape`, and the copy `new_shape`. `slices` has a slice for each axis of `layout`, and the result is
-    `layout` with the shape cut by the slices. The copy contains only the elements of the slices, contiguous, so the new layout begins at
-    offset 0.
+    The source has the shape `old_shape`, and the copy `new_shape`. `layout` must read the axes of the source whole and in order
+    (`map_axes`). `slices` has a slice for each axis of `layout`, and the result is `layout` with the shape cut by the slices. The copy
+    contains only the elements of the slices, contiguous, so the new layout begins at offset 0.
     """
     layout_axes = map_axes(layout, old_shape)
     assert layout_axes is not None

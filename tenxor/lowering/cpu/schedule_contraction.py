@@ -123,11 +123,12 @@ def _list_axes(nest: LoopNest, values: Sequence[Expr]) -> dict[Expr, frozenset[i
 
 
 def _split_sides(p: ContractionMatch, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) -> _Sides:
-    """Return the factors of each side of contraction `p`, and the next state in terms of factors.
+    """Return the factors of each side of contraction `p`, and the next state in terms of `Factor`s.
 
-    `values` is the next state, and `axes` gives the axes on which each subexpression depends (`_list_axes`). A product that is added stays
-    a product, even where a factor is the same for every step, for example the zero imaginary part of a real number. Otherwise a
-    multiply-add would be rounded differently from one with this factor in memory.
+    `values` is the next state, and `axes` gives the axes on which each subexpression depends (`_list_axes`). A factor is a largest
+    subexpression that varies in the loops, but not with the running state, nor with row and column at once. A factor that varies with the
+    column is on the right. A product that is added stays a product, even where a factor is the same for every step, for example the zero
+    imaginary part of a real number. Otherwise a multiply-add would be rounded differently from one with this factor in memory.
     """
     loop_axes = {p.row, p.column, *p.strides.summed_axes}
     sides: tuple[dict[Expr, Expr], dict[Expr, Expr]] = {}, {}

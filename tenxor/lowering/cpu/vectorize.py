@@ -39,10 +39,10 @@ def vectorize(nest: LoopNest) -> LoopNest:
 def _choose_lanes(nest: LoopNest) -> set[int]:
     """Return the axes of `nest` to vectorize, by number; the set may be empty.
 
-    The last independent axis is vectorized, unless a reduction inside, without a fixed order of elements, needs the lanes. Then the
-    reduction's innermost axis is vectorized. If every reduction takes elements in order, the loop just around may be vectorized instead,
-    where results are contiguous along this loop. With a running reduction, only the last independent axis may be, if a read has a small
-    step along this axis.
+    The last independent axis is vectorized, unless a reduction inside, one that does not take its elements in order, needs the lanes. Then
+    the reduction's innermost axis is vectorized. If every reduction takes elements in order, the loop just around may be vectorized
+    instead, where results are contiguous along this loop. With a running reduction, only the last independent axis may be, if a read has a
+    small step along this axis.
     """
     space, reductions = nest.space, nest.reductions
     last_axis = space[-1] if space else None
