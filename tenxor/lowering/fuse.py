@@ -260,8 +260,7 @@ def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
 
 
 def _has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with as many results and steps as a contraction needs: `has_contraction_sizes`, imported late.
-    """
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`has_contraction_sizes`)."""
     if not isinstance(node.op, Reduction):
         return False
     from .predict_contraction import has_contraction_sizes
