@@ -55,10 +55,11 @@ class FunctionOp:
             yield from vjp(tape_node, result_cotangents, wanted)
 
         def pushed(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
-            """Return the tangent of the results, in the shape of the content, by two backward passes, or None for 0.
+            """Return the tangent of the results, in the shape of the content of `tape_node`, by two backward passes, or None for 0
+            (`GradRule.jvp`).
 
-            `vjp` is linear in the cotangents, and the VJP of `vjp` is the JVP. Raise DerivativeError if `vjp` leaves the tape
-            (`_check_recorded`).
+            `source_tangents` maps source indices to tangents; `result` is not read. `vjp` is linear in the cotangents, and the VJP of `vjp`
+            is the JVP. Raise DerivativeError if `vjp` leaves the tape (`_check_recorded`).
             """
             with use_tape_mode():
                 inputs = [make_leaf(full_view(1, shape, dtype).node) for shape, dtype, _ in result_ranges]

@@ -414,7 +414,7 @@ def _solve_by_doubling(slopes: NodeView, addends: NodeView) -> NodeView:
 def _solve_with_conjugate(slopes: NodeView, conjugate_slopes: NodeView, addends: NodeView) -> NodeView:
     """Return y(k) = a(k) y(k - 1) + b(k) conj(y(k - 1)) + addends(k) along the last axis, with y(-1) = 0, in log2(n) passes.
 
-    `slopes` has a, and `conjugate_slopes` has b. All three arguments are complex, of equal shape.
+    `slopes` has a, and `conjugate_slopes` has b. Both, and `addends`, are complex, of equal shape.
     """
     span, count = 1, slopes.shape[-1]
     while span < count:

@@ -35,10 +35,10 @@ class TapeSlice(NamedTuple):
     has_older: bool
 
     def recording_context(self, inputs: Iterable[NodeView]) -> AbstractContextManager[None]:
-        """Return the context in which to compute derivatives of this slice from `inputs`, the initial cotangents or tangents.
+        """Return the context manager in which to compute derivatives of this slice from `inputs`, the initial cotangents or tangents.
 
         The context keeps the caller's tape mode, for second derivatives, if the slice continues to older nodes or an element of `inputs` is
-        on a tape. Otherwise new nodes get no tape nodes.
+        on a tape. Otherwise new nodes get no tape nodes (`use_tape_mode(None)`).
         """
         is_recording = self.has_older or any([get_tape_node(g.node) is not None for g in inputs])
         return nullcontext() if is_recording else use_tape_mode(None)

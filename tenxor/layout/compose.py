@@ -39,7 +39,8 @@ def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
 
 
 def _digit_changes(axis: Axis, flat_index: int, origin: list[int], sizes: list[int]) -> list[DigitChange]:
-    """Return the change of each digit along one outer axis that starts at `flat_index`, whose digits are `origin`: one item per digit.
+    """Return the change of each digit along `axis`, an outer axis that starts at `flat_index`, whose digits are `origin`: one item per
+    digit.
 
     An item is an int, the change from one index to the next, or an array with the change at each index. `sizes` are the sizes of the
     digits, slowest first, in the order of `origin` and of the result.

@@ -120,7 +120,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def format_shapes(shapes: Sequence[Shape]) -> str:
-    """Return one or more shapes as a phrase: `(2, 3), (4,) and (5,)`."""
+    """Return `shapes`, one or more, as a phrase: "(2, 3), (4,) and (5,)"."""
     names = [str(tuple(shape)) for shape in shapes]
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
@@ -136,8 +136,8 @@ def validate_shape(shape: Iterable[int]) -> Shape:
 
 
 def as_int_tuple(numbers: Iterable[int]) -> tuple[int, ...]:
-    """Return numbers as a tuple of ints, symbolic sizes (`SymInt`) as they are. Integers of other types are converted; anything else raises
-    TypeError.
+    """Return `numbers` as a tuple of ints, symbolic sizes (`SymInt`) as they are. Integers of other types are converted; anything else
+    raises TypeError.
     """
     return tuple([n if type(n) is int else _as_int_or_size(n) for n in numbers])
 
@@ -230,8 +230,8 @@ def checked_axis(axis: int, ndim: int, op: str) -> int:
 
 
 def as_axis_tuple(axes: Any) -> tuple[Any, ...]:
-    """Return one axis or several as a tuple, unchecked. A string, a mapping or a 0-d array counts as one axis, and `checked_axis` then
-    rejects it.
+    """Return `axes`, a single axis or several, as a tuple, unchecked. A string, a mapping or a 0-d array counts as one axis, and
+    `checked_axis` then rejects it.
     """
     is_single = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
     return (axes,) if is_single else tuple(axes)

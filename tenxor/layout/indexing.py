@@ -72,9 +72,9 @@ def _resolve_symbolic_slice(key: slice, size: int) -> tuple[int, int, int]:
 def apply_basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
     """Return shape, strides and offset after indexing an affine view with integers, slices, None (a new axis) and at most one Ellipsis.
 
-    An integer is an int, or an object with `__index__`, other than a bool. Axes that `key` leaves out are kept. Raises IndexOutOfRange for
-    an integer out of range or too many items, and ArgumentError for a slice with step 0. Raises BadIndex for bools, a second Ellipsis and
-    any other item.
+    `shape`, `strides` and `offset` are those of the view; the results are new lists and an int, in the same units. An integer is an int, or
+    an object with `__index__`, other than a bool. Axes that `key` leaves out are kept. Raises IndexOutOfRange for an integer out of range
+    or too many items, and ArgumentError for a slice with step 0. Raises BadIndex for bools, a second Ellipsis and any other item.
     """
     new_shape: list[int] = []
     new_strides: list[int] = []

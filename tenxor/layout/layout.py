@@ -379,7 +379,7 @@ class Layout(View):
         )
 
     def _with_axes(self, axes: list[Axis]) -> Layout:
-        """Return the view with these axes, and the same offset and base, simplified if it heads a chain."""
+        """Return the view with `axes`, and the same offset and base, simplified if it heads a chain."""
         return _from_axes(axes, self.offset, self.base)
 
     # Inverse and adjoint

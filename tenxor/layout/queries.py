@@ -63,10 +63,11 @@ def has_row_major_strides(layout: View) -> bool:
 
 
 def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
-    """Return the axes from the largest stride, in magnitude, to the smallest, if this order is the same for all these views of one shape.
+    """Return the axes from the largest stride, in magnitude, to the smallest, if this order is the same for all `layouts`, views of one
+    shape.
 
-    Views that repeat elements are ignored, and axes of size 1 keep their positions. Return None if the orders differ, if a view is gathered
-    or a chain, if all views repeat elements, or if the axes are in this order already.
+    Views that repeat elements are ignored, and axes of size 1 keep their positions. Return None if the orders differ, or if a view is
+    gathered or a chain. Return None also if all views repeat elements, or if the axes are in this order already.
     """
     common: tuple[int, ...] | None = None
     for layout in layouts:
@@ -287,7 +288,9 @@ def _offset_bounds(axis: Axis) -> tuple[int, int]:
 
 
 def _min_gap(axis: Axis) -> int:
-    """Return the smallest distance between two entries of an axis of size 2 or more; 0 if two are equal."""
+    """Return the smallest distance between two entries of `axis`, an axis of size 2 or more; 0 if two are equal. An entry is the offset at
+    an index, in elements.
+    """
     return abs(axis.stride) if axis.table is None else int(np.diff(np.sort(axis.table.offsets)).min())
 
 

@@ -187,7 +187,7 @@ class _Parameterizer:
     # Expressions and statements
 
     def convert_expr(self, e: Expr) -> Expr:
-        """Return an expression with parameters in place of numbers; memoised, with its subexpressions."""
+        """Return the expression `e` with parameters in place of numbers. The results are memoised, also for the subexpressions."""
         return rebuild(e, self.convert_leaf, self.converted_exprs)
 
     def convert_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:

@@ -94,7 +94,7 @@ def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
     new_axes = {axis: d.add_axes(sizes) for axis, sizes in splits.items()}
 
     def replace_axes(loops: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the loops with each split axis replaced by its parts."""
+        """Return `loops` with each split axis replaced by its parts."""
         return tuple([new_axis for axis in loops for new_axis in new_axes.get(axis, (axis,))])
 
     *d.accesses, d.output = (

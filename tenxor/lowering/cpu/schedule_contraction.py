@@ -77,7 +77,7 @@ def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
 
 
 def _list_steps(nest: LoopNest, a: Address) -> Steps:
-    """Return the step of address `a` along each axis, for axes with a term in the address: an integer in elements, or a table."""
+    """Return the step of address `a` of `nest` along each axis, for axes with a term in the address: an integer in elements, or a table."""
     return {t.axis: nest.get_step(a, t.axis) for t in a.terms}
 
 
@@ -111,7 +111,10 @@ def _apply_merged_columns(nest: LoopNest, m: ReductionStrides, access_indices: S
 
 
 def _list_axes(nest: LoopNest, values: Sequence[Expr]) -> dict[Expr, frozenset[int]]:
-    """Map each subexpression of `values` to the axes on which it depends; -1 stands for the running state."""
+    """Map each subexpression of `values`, expressions of `nest`, to the axes on which it depends; -1 stands for the running state.
+
+    An expression depends on the axes of its accesses and of those of its operands.
+    """
     axes_of: dict[Expr, frozenset[int]] = {}
     for value in values:
         for e in walk_unvisited(value, axes_of):
@@ -273,7 +276,8 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
 
 
 def _should_write_rows(nest: LoopNest, p: ContractionMatch, b: Blocks) -> bool:
-    """Return whether a few rows of results of contraction `p` at a time are best written completely, in order.
+    """Return whether a few rows of results of contraction `p`, the only reduction of `nest`, are best written at a time, completely and in
+    order.
 
     This holds for contiguous rows of at least `b.min_result_row_bytes`, with at most `STEPS_PER_CHUNK` steps, and for results within the
     bounds `b.row_order_result_bytes`. A panel of columns would write a little of each row, in another page each.
@@ -351,7 +355,7 @@ class _SideReads(NamedTuple):
 
     @staticmethod
     def collect(nest: LoopNest, values: tuple[Expr, ...]) -> _SideReads:
-        """Return the reads of the expressions `values`, the values of one side. Addresses are in order, and may repeat."""
+        """Return the reads of `values`, expressions of `nest`, the values of one side. Addresses are in order, and may repeat."""
         addresses = [nest.get_address(e) for value in values for e in walk(value) if isinstance(e, Access)]
         plain = all(isinstance(e, Access) and _is_direct_load(nest, e) for e in values) and all(a.base is None for a in addresses)
         return _SideReads(addresses, plain, sum(e.dtype.compute_dtype.itemsize for e in values))
@@ -383,9 +387,9 @@ def _is_stride_multiple(step: int | Table, nbytes: int, distance: int) -> bool:
 
 
 def _crosses_lines(nest: LoopNest, a: Address, summed: Loops, nbytes: int, line: int) -> bool:
-    """Return whether each step of a row read at address `a` is in another cache line, along at least one axis of `summed`.
+    """Return whether each step of a row read at address `a` of `nest` is in another cache line, along at least one axis of `summed`.
 
-    An element has `nbytes` bytes, and a cache line `line` bytes.
+    An element has `nbytes` bytes, and a cache line `line` bytes. An axis with a table gives True.
     """
     steps = [nest.get_step(a, axis) for axis in summed]
     return any(isinstance(step, Table) or abs(step) * nbytes >= line for step in steps)
@@ -394,7 +398,7 @@ def _crosses_lines(nest: LoopNest, a: Address, summed: Loops, nbytes: int, line:
 def _overlaps(nest: LoopNest, a: Address, summed: Loops, n: int) -> bool:
     """Return whether rows of `n` columns at different steps overlap, as sliding windows do, so that their elements are cached already.
 
-    `a` is the address of the read, and `summed` are the axes of the steps.
+    `a` is the address of the read in `nest`, and `summed` are the axes of the steps. Tables do not count.
     """
     steps = [nest.get_step(a, axis) for axis in summed]
     return any(not isinstance(step, Table) and 0 < abs(step) < n for step in steps)

@@ -70,7 +70,7 @@ def _choose_lanes(nest: LoopNest) -> set[int]:
 
 
 def _move_longer_last(nest: LoopNest) -> Loops:
-    """Return the loops around independent elements, outermost first, with a longer loop moved to the end if the last has at most
+    """Return the loops of `nest` around independent elements, outermost first, with a longer loop moved to the end if the last has at most
     `MIN_LANE_EXTENT` indices.
 
     The longer loop must have twice as many indices, and nearly contiguous memory. Then vectors are full where values are broadcast or
