@@ -276,8 +276,8 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
 
 
 def _should_write_rows(nest: LoopNest, p: ContractionMatch, b: Blocks) -> bool:
-    """Return whether a few rows of results of contraction `p`, the only reduction of `nest`, are best written at a time, completely and in
-    order.
+    """Return whether a few rows of results at a time are best written completely, in order, by contraction `p`, the only reduction of
+    `nest`.
 
     This holds for contiguous rows of at least `b.min_result_row_bytes`, with at most `STEPS_PER_CHUNK` steps, and for results within the
     bounds `b.row_order_result_bytes`. A panel of columns would write a little of each row, in another page each.
