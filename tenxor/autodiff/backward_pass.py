@@ -1,5 +1,6 @@
 """The backward pass over a slice of the tape, newest tape node first: add up the cotangents of each tape node, and pass the sum to the
-sources.
+sources. A tape node records how a graph node was computed from the sources, the operands. A cotangent belongs to the content: the elements
+in row-major order. A segment is a list of tape nodes visited together.
 
 The nodes created for a segment of the tape follow from the recipes, layouts and shapes. So the rules of a segment run once, with
 placeholders, and later passes replay the recording (`replay.py`) after a single cache lookup. The results of a single tape node are
@@ -40,12 +41,14 @@ def run_backward_pass(
 ) -> None:
     """Run the backward pass over `graph`, newest tape node first, starting with the cotangents in `cotangent_lists`.
 
-    `cotangent_lists` maps a tape node to a list of partial cotangents. Visited tape nodes are removed from `cotangent_lists` and
-    `graph.result_nodes`. Partial cotangents of tape nodes outside `graph.order` stay in `cotangent_lists`.
+    `cotangent_lists` maps a tape node to a list of cotangents that add up. Only tape nodes in `graph.nodes_to_visit` are visited or receive
+    cotangents. A visited tape node is removed from `cotangent_lists`. Cotangents of tape nodes outside `graph.order` are collected in
+    `cotangent_lists`, and stay. `graph.result_nodes` loses every tape node of `graph.order`, to free results.
 
-    `on_cotangent(tape_node, g)` is called with the total cotangent of each tape node in `wanted`, and returns the cotangent to continue
-    with. The returned value matters only for tape nodes with hooks, each visited alone. `on_visited(segment)` is called after each segment,
-    once the cotangents of the sources are known.
+    `on_cotangent(tape_node, g)` is called with the total cotangent of each visited tape node in `wanted`, and returns the cotangent to
+    continue with. The returned value matters only for tape nodes with hooks, each visited alone. A tape node without cotangents gets no
+    call, even if it is in `wanted`. `on_visited(segment)` is called after each segment, once the cotangents of the sources are known.
+    Pending cotangents are computed on the way.
     """
     uncomputed: list[Node] = []  # cotangents passed to `on_cotangent`, maybe still pending
 
@@ -74,8 +77,8 @@ def run_backward_pass(
 def _compute_pending(cotangent_lists: CotangentLists, uncomputed: list[Node]) -> None:
     """Compute the nodes in `uncomputed`, and the total cotangent of each tape node in `cotangent_lists`, so that inputs can be freed.
 
-    Each list in `cotangent_lists` is replaced, in place, by a list of the total alone, and `uncomputed` is cleared. If a node is traced,
-    the totals stay pending.
+    Each list in `cotangent_lists` is replaced, in place, by a list of the total alone, and `uncomputed` is cleared. If a node is traced by
+    `vmap`, the nodes stay pending.
     """
     for tape_node, cotangents in cotangent_lists.items():
         total_so_far = replay_sum(combine_matmuls(cotangents), tape_node.recipe)
@@ -87,7 +90,8 @@ def _compute_pending(cotangent_lists: CotangentLists, uncomputed: list[Node]) ->
 
 
 def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
-    """Yield the tape nodes in `graph.nodes_to_visit`, newest first, in segments of at most `MAX_SEGMENT_NODES` tape nodes to be replayed.
+    """Yield the tape nodes in `graph.nodes_to_visit`, newest first, in segments: lists of at most `MAX_SEGMENT_NODES` tape nodes, in this
+    order.
 
     A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),
     every tape node is a segment of its own. The remaining tape nodes of `graph.order` are skipped, and removed from `graph.result_nodes`.
@@ -117,11 +121,12 @@ def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
 def _visit_node(
     tape_node: TapeNode, cotangent_lists: CotangentLists, graph: TapeGraph, wanted: Collection[TapeNode], on_cotangent: CotangentCallback
 ) -> None:
-    """Visit a tape node: add up the cotangents, pass the total to `on_cotangent` if the tape node is in `wanted`, and append the cotangents
-    of the sources to `cotangent_lists`.
+    """Visit a tape node: add up the cotangents, pass the total to `on_cotangent`, and append the cotangents of the sources to
+    `cotangent_lists`.
 
-    `cotangent_lists` maps tape nodes to partial cotangents; the entry of `tape_node` must exist, and is removed. `on_cotangent` returns the
-    cotangent to continue with. Only sources in `graph.nodes_to_visit` get a cotangent.
+    `cotangent_lists` maps tape nodes to lists of cotangents that add up; the entry of `tape_node` must exist, and is removed.
+    `on_cotangent` is called only if `tape_node` is in `wanted`, and returns the cotangent to continue with. Only sources in
+    `graph.nodes_to_visit` get a cotangent. `graph.result_nodes` must have the graph node of `tape_node` if the rule reads the result.
     """
     g = replay_sum(combine_matmuls(cotangent_lists.pop(tape_node)), tape_node.recipe)
     if tape_node in wanted:
@@ -144,9 +149,10 @@ def _visit_segment(
 ) -> None:
     """Visit the tape nodes `segment`, newest first, replaying the recorded computation of an equal segment if possible.
 
-    `cotangent_lists` maps tape nodes to partial cotangents: entries of the segment are removed, and cotangents of outer sources appended.
-    Without an entry of the segment, nothing is done. Only sources in `graph.nodes_to_visit` get a cotangent. `on_cotangent(tape_node, g)`
-    is called with the total cotangent of each tape node in `wanted`; the result of `on_cotangent` is ignored.
+    `cotangent_lists` maps tape nodes to lists of cotangents that add up. Entries of the segment are removed, and cotangents of sources
+    outside the segment are appended. Without an entry of the segment, nothing is done. Only sources in `graph.nodes_to_visit` get a
+    cotangent. `on_cotangent(tape_node, g)` is called with the total cotangent of each tape node in `wanted` with a cotangent. The result of
+    `on_cotangent` is ignored.
     """
     arrived = [
         (tape_node, cotangent)
@@ -159,9 +165,11 @@ def _visit_segment(
     signature = SegmentSignature("back", segment, arrived, graph, wanted)
 
     def compute(placeholders: Sequence[SegmentInput], numbers: SymbolicSizes | None = None) -> list[tuple[int, Cotangent]]:
-        """Return (k, cotangent of tape node k of the segment) for tape nodes in `wanted`, and (~k, partial cotangent of outer tape node k).
+        """Return pairs (k, total cotangent of tape node k of the segment) for tape nodes in `wanted`, and (~k, cotangent of outer tape node
+        k).
 
-        `placeholders` replace the inputs of the segment. `numbers` maps numbers to symbolic sizes, if given.
+        Outer tape nodes are listed in `signature.outer_nodes`; several pairs of a tape node add up. `placeholders` replace the inputs of
+        the segment. `numbers` maps numbers to symbolic sizes, if given.
         """
         clones = signature.clone_segment(placeholders, numbers)
         clone_cotangents: CotangentLists = {}

@@ -1,5 +1,6 @@
 """Vectorization over a batch (`tx.vmap`): replay the nodes traced for a single batch element on whole batches, with a new axis in every
-layout.
+layout. A trace calls the function once with placeholders, nodes without a value. The batch of a traced node is a node with the values for
+every batch element. The content of a node is the node's elements in row-major order. A traced node reads a placeholder.
 
 The batch axis is first in memory: the batch elements are contiguous. If requested, and if the nodes are elementwise operations, reductions
 and stores, the batch axis is last instead. Then a value common to the batch is a single number per vector of batch elements, and reductions
@@ -44,8 +45,9 @@ BatchComputation = Callable[[Sequence[Node | Scalar]], list[tuple[int, Cotangent
 def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, batch_last: bool = False) -> list[NodeView | None]:
     """Return a batch of each root, viewed with the batch axis first; None stands for a root that does not depend on the placeholders.
 
-    `roots` are nodes traced for one batch element. `batches` maps the placeholders of the trace to their batches. `size` is the number of
-    batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have the results if possible.
+    `roots` are nodes traced for one batch element. `batches` maps the placeholders of the trace to their batches, with the batch axis first
+    in memory. `size` is the number of batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have
+    the results if possible. The batches in the result are pending; the computation is replayed if equal nodes were batched before.
     """
     fast_path = upcalls.installed
     if fast_path is not None:
@@ -67,11 +69,12 @@ def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: i
 
 
 def _replay_batch(key: Hashable, inputs: Sequence[Node | Scalar], make: BatchComputation, count: int) -> list[NodeView | None]:
-    """Return the batch of each of `count` roots of a `vmap` trace: the values for every batch element; None for a root that does not depend
-    on the batch.
+    """Return the batch of each of `count` roots of a `vmap` trace, as a pending view. None stands for a root that does not depend on the
+    batch.
 
-    The batches are replayed if `key` is in the cache. Otherwise `make(placeholders)` is recorded; given placeholders for `inputs`, `make`
-    returns pairs of a root's index and batch.
+    The batches are replayed if `key` is in the cache of recordings. Otherwise `make(placeholders)` is recorded; given placeholders for
+    `inputs`, `make` returns pairs of a root's index and batch. `key` must hold everything but the identities of `inputs`. Inputs in
+    externally shared memory are copied first.
     """
     copies = _copy_shared(inputs)
     views: list[NodeView | None] = [None] * count
@@ -128,11 +131,11 @@ class _BatchSignature:
         self.key = tuple(key)
 
     def compute(self, placeholders: Sequence[Node | Scalar]) -> list[tuple[int, Cotangent]]:
-        """Compute the batch of each root, the values for every batch element, from `placeholders` that stand for `inputs` in the same
-        order.
+        """Return pairs of a root's index and the root's batch, a pending view with the batch axis first. Roots without a batch have no
+        pair.
 
-        Return pairs of a root's index and batch, for the roots that depend on the batch. A batch is a pending view with the batch axis
-        first.
+        `placeholders` stand for `inputs`, in the same order; the batches among them have the batch axis last if `batch_last`. The
+        computation keeps this axis last only if every node allows this (`_can_batch_last`).
         """
         batch_of: dict[Node, Node] = dict(zip(self.batches, placeholders, strict=False))  # type: ignore[arg-type]
         replacements = {x: placeholders[~number] for x, number in self._number_of.items() if number < 0}
@@ -157,10 +160,10 @@ class _BatchSignature:
 
 
 def _can_batch_last(order: Sequence[Node], placeholders: Collection[Node]) -> bool:
-    """Return whether the batch axis can be last for each node of `order`, nodes that depend on `placeholders`.
+    """Return whether the batch axis can be last in memory for each node of `order`, nodes that depend on `placeholders`, operands first.
 
     Every operation must be elementwise, a reduction or a store, without offset tables. A reduction of products must remain a matrix product
-    that kernels recognize.
+    that kernels recognize (`_is_one_product`).
     """
     depending = set(placeholders)
     for node in order:
@@ -173,10 +176,12 @@ def _can_batch_last(order: Sequence[Node], placeholders: Collection[Node]) -> bo
 
 
 def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
-    """Return whether the reduction `node` stays a single matrix product with the batch axis last.
+    """Return whether the reduction `node` stays a single matrix product with the batch axis last; True also for a reduction without
+    products.
 
     `depending` are the nodes with a batch, different for each batch element. Return False if a summand multiplies two batches, so that each
-    batch element has a separate product. Also return False if two summands read batches broadcast along different axes.
+    batch element has a separate product. Also return False if two factors with a batch are broadcast along different axes. The summands are
+    the reduced operand, or both operands of an addition.
     """
     read: Any = node.sources[0]
     broadcasts = set[tuple[bool, ...]]()
@@ -197,7 +202,10 @@ def _has_tables(layout: Layout) -> bool:
 
 
 def _move_batch_first(placeholder: Node, batch: Node, size: int) -> Node:
-    """Return a pending copy of `batch`, `size` elements like `placeholder`, with the batch axis moved from the end to the front."""
+    """Return a pending copy of `batch`, `size` elements like `placeholder`, with the batch axis moved from the end to the front.
+
+    The result has the shape `(size, *placeholder.shape)`.
+    """
     layout = insert_batch_axis(Layout.contiguous(placeholder.shape), size, True, 0)
     return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
 
@@ -208,6 +216,7 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
 
     This serves nodes that do not follow from recipes alone, and every node while nodes are observed. `order` lists the nodes to compute,
     operands first. `batches` maps the placeholders to their batches, with the batch axis first, and `size` is the number of batch elements.
+    A function with a rule of its own gets a single tape node for the whole batch.
     """
     copies = _copy_shared([*batches.values(), *[source for node in order for source in node.sources]])
     batch_of: dict[Node, Node] = {placeholder: copies.get(id(batch), batch) for placeholder, batch in batches.items()}
@@ -243,7 +252,8 @@ def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list
     """Return the pending traced nodes that lead to `roots`, operands first, without placeholders and nodes in `batches`; and whether the
     batches follow from recipes alone.
 
-    The second result is False if a node is a traced constant, is computed outside kernels, or results from a function with its own rule.
+    The operands of a function with its own rule (`FunctionOp`) are followed, too. The second result is False if a node is a traced
+    constant, is computed outside kernels, or results from a function with its own rule.
     """
     order: dict[Node, None] = {}
     follows_from_recipes = True
@@ -274,11 +284,11 @@ def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list
 def _batch_node(
     node: Node, batch_of: Mapping[Node, Node], size: int, replacements: Mapping[int, Node | Scalar], batch_last: bool = False
 ) -> Node:
-    """Return the batch of `node`, a node traced for a single batch element: a node of the same operation on `size` elements.
+    """Return the batch of `node`, a node traced for a single batch element: a pending node of the same operation on `size` elements.
 
     `batch_of` maps sources to their batches. A source without a batch is common to the batch elements; `replacements` may map the `id` of
-    such a source to a replacement. With `batch_last`, the batch axis is last in memory, else first. The batch of a write or a
-    reinterpretation is 1-d.
+    such a source to a replacement. With `batch_last`, the batch axis is last in memory, else first, also in the batches of the sources. The
+    batch of a write or a reinterpretation is 1-d. An operation outside kernels (`ExternalOp`) is not supported.
     """
     flat = is_write(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
@@ -310,8 +320,8 @@ def _batch_external(
 ) -> Node:
     """Return the batch of `node`, a result of the operation `op` outside kernels, which computes several results at once.
 
-    `batch_of` maps sources to their batches, and `size` is the number of batch elements. `computed` keeps the results of `op` for the next
-    node: new results are added to this dict.
+    `batch_of` maps sources to their batches with the batch axis first; `size` is the number of batch elements. `computed` maps `op.compute`
+    and the sources to the results for the whole batch. New results are added, for the next result of the same call.
     """
     key = (op.compute, *node.sources)
     if key not in computed:
@@ -338,7 +348,7 @@ def _make_batch_node(step: TapeNode, batch_of: Mapping[Node, Node], batches: Map
     """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP.
 
     `step` is the tape node of the function for one batch element. `batch_of` maps nodes, and `batches` placeholders, to their batches of
-    `size` elements.
+    `size` elements, with the batch axis first. A source without a batch gets the sum of the cotangents over the batch.
     """
     op: Any = step.recipe.op
     source_batches = {source: batch_of[source] for source in step.sources if source in batch_of}
@@ -369,8 +379,8 @@ def _make_batch_node(step: TapeNode, batch_of: Mapping[Node, Node], batches: Map
 def prepend_batch_axis(layout: Layout, size: int, element_distance: int) -> Layout:
     """Return a layout that reads every batch element as `layout` reads one, with the batch as new first axis of length `size`.
 
-    `element_distance` is the distance of batch elements in the source, in elements: the size of one element's content, or 0 for a
-    common source.
+    `element_distance` is the distance of neighbouring batch elements in the memory that `layout` reads, in elements. This is the size of
+    one batch element's content, or 0 for memory common to the batch. For a view chain, the innermost view gets this distance.
     """
     tables = None if layout.tables is None else (None, *layout.tables)
     if layout.base is None:
@@ -387,8 +397,8 @@ def prepend_batch_axis(layout: Layout, size: int, element_distance: int) -> Layo
 def insert_batch_axis(layout: Layout, size: int, is_batched: bool, axis: int) -> Layout:
     """Return a layout that reads every batch element as `layout` reads one, with the batch axis, of length `size`, at position `axis`.
 
-    If `is_batched`, the source holds a batch with the batch axis last; else the source is common to the batch. `layout` must have no offset
-    tables.
+    If `is_batched`, the source holds a batch with the batch axis last in memory; else the source is common to the batch. `layout` and the
+    rest of a view chain must have no offset tables.
     """
     base = None if layout.base is None else insert_batch_axis(layout.base, size, is_batched, layout.base.ndim)
     step, scale = (1, size) if is_batched or base is not None else (0, 1)
@@ -400,7 +410,8 @@ def insert_batch_axis(layout: Layout, size: int, is_batched: bool, axis: int) ->
 def view_in_batch(x: NodeView, batch: NodeView | None, size: int) -> NodeView:
     """Return the view that reads every element of a batch as `x` reads one. The batch axis, of length `size`, comes first.
 
-    `x` views a node traced for a single batch element. `batch` is the batch of this node, or None if the node is common to the batch.
+    `x` views a node traced for a single batch element. `batch` is the batch of this node, a result of `compute_batches`. None stands for a
+    node common to the batch: then every batch element reads the same elements. Nothing is copied.
     """
     if batch is None:
         return NodeView(x.node, prepend_batch_axis(x.layout, size, 0))

@@ -57,8 +57,9 @@ def compute_attention(op: Attention, operands: Sequence[NodeView]) -> NodeView:
     """Return attention: for each query, the mean of the values, weighted by the softmax of the scaled products of the query with the keys.
 
     `op` holds the scale, and says whether the mask is causal. `operands` are queries (..., L, E), keys (..., S, E), values (..., S, V) and
-    optionally a mask (..., L, S). The result has shape (..., L, V). If queries, keys or values are on the tape, attention is recorded as a
-    single step. If the mask is on the tape, or an operand is traced by `vmap`, each operation is recorded instead.
+    optionally a mask (..., L, S), with equal leading axes. A boolean mask is True where a query sees a key; a float mask is added to the
+    scores. The result is pending, of shape (..., L, V). If queries, keys or values are on the tape, attention is recorded as a single step.
+    If the mask is on the tape, or an operand is traced by `vmap`, each operation is recorded instead.
     """
     tape_nodes = [get_tape_node(x.node) for x in operands]
     is_one_step = tape_mode.get() and any(tape_nodes[:3]) and not any(tape_nodes[3:]) and not any([x.node.is_traced for x in operands])
@@ -87,9 +88,9 @@ def _attend_by_operations(op: Attention, operands: Sequence[NodeView]) -> NodeVi
 def _compute_weights(op: Attention, q: NodeView, k: NodeView, mask: Sequence[NodeView], first_query: int = 0) -> NodeView:
     """Return the weights (..., L, S) of the keys for each query: the softmax of the scaled products, after the mask.
 
-    `op` has the scale, and says whether the mask is causal. `q` and `k` are queries and keys, and `mask` has no item or one, boolean or
-    added to the scores. `first_query` is the position of the first query among the queries, for the causal mask. A query without visible
-    keys gets the weights 0.
+    `op` has the scale, and says whether the mask is causal. `q` and `k` are queries and keys. `mask` is empty, or has a single item: a
+    boolean mask, True for visible keys, or a float mask added to the scores. `first_query` is the number of queries before the first query,
+    for the causal mask. With a `mask`, a query without visible keys gets the weights 0.
     """
     *batch, length = q.shape[:-1]
     count = k.shape[-2]
@@ -131,19 +132,21 @@ def _transpose(x: NodeView) -> NodeView:
 
 
 def _index_view(x: NodeView, key: tuple[slice, ...]) -> NodeView:
-    """Return a view of `x` indexed by `key`, slices of the first axes of `x`."""
+    """Return a view of `x` indexed by `key`, slices of the first axes of `x`; the remaining axes are kept."""
     return x.map_layout(lambda layout: layout.index(key))
 
 
 def _pair_products(x: NodeView, y: NodeView) -> DeferredTerm:
-    """Return the products of the rows of `x` (..., n, k) with the columns of `y` (..., k, m), without the sum over k: (..., n, m, k)."""
+    """Return the products of the rows of `x` (..., n, k) with the columns of `y` (..., k, m), as a term (..., n, m, k): without the sum
+    over k.
+    """
     n, m, axis = x.shape[-2], y.shape[-1], len(x.shape) - 2
     operands = [x.broadcast_along((axis + 1,), (m,)), _transpose(y).broadcast_along((axis,), (n,))]
     return DeferredTerm(_MULTIPLY, operands, operands[0].shape, x.dtype)
 
 
 def _matmul(x: NodeView, y: NodeView) -> NodeView:
-    """Return the matrix products (..., n, m) of `x` (..., n, k) and `y` (..., k, m)."""
+    """Return the matrix products (..., n, m) of `x` (..., n, k) and `y` (..., k, m) as a pending view. The leading axes must be equal."""
     return _pair_products(x, y).sum_trailing(len(x.shape))
 
 
@@ -213,7 +216,8 @@ def _block_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], bloc
     """Yield (k, contribution to the cotangent of source k) from the block of queries `block`, for the sources `wanted` of attention.
 
     Source 0 has the queries, 1 the keys, 2 the values. A contribution is a `PartialCotangent` where the block reads only a part of the
-    source. `tape_node` is the tape node, and `g` the cotangent of the whole result. The weights of the block are computed again.
+    source. `tape_node` is the tape node, and `g` the cotangent of the whole result. The weights of the block are computed again. Nothing is
+    computed before the contributions are realized.
     """
     op: Attention = tape_node.recipe.op  # type: ignore[assignment]
     rows, steps = (*block.outer_slices, block.row_slice), (*block.outer_slices, slice(0, block.seen_step_count))
@@ -237,7 +241,10 @@ def _block_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], bloc
 
 
 def _softmax_derivative(weights: NodeView, x: NodeView) -> NodeView:
-    """Return `w (x - sum(w x))` with `w` = `weights` and sums along the keys: the derivative of softmax in the direction `x`."""
+    """Return `w (x - sum(w x))` with `w` = `weights` and sums along the last axis: the derivative of softmax in the direction `x`.
+
+    `weights` is the result of the softmax, and has the shape of `x`.
+    """
     last_axis = len(x.shape) - 1
     sums = apply_reduction(SUM, apply_op(_MULTIPLY, [weights, x]), last_axis)
     return apply_op(_MULTIPLY, [weights, apply_op(_SUBTRACT, [x, sums.broadcast_along((last_axis,), x.shape[last_axis:])])])
@@ -256,7 +263,8 @@ def _scale_vectors(pairs: NodeView, vectors: NodeView, *, of_steps: bool = False
 def _attention_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
     """Return the tangent of the result of attention with tape node `tape_node` (`GradRule.jvp`), or None for 0.
 
-    `source_tangents` maps 0 (queries), 1 (keys) and 2 (values) to tangents.
+    `source_tangents` maps 0 (queries), 1 (keys) and 2 (values) to the tangents of the whole sources. `result` is not read. The weights of
+    all queries are in the graph at once, not block by block.
     """
     op: Attention = tape_node.recipe.op  # type: ignore[assignment]
     q, k, v = (view_source(tape_node, n) for n in range(3))

@@ -1,5 +1,5 @@
 """Sums of cotangents that are matrix products, computed as a single product: for instance the gradient of a weight read by every step of a
-sequence.
+sequence. A matrix product is a pending sum node over a pending product node. Two products are similar if their recipes and views are equal.
 
 The sum over steps `t` of `sum_k left_t[i, k] * right_t[j, k]` is a single sum over `t` and `k`. The operands of the steps are concatenated.
 This moves less memory than writing, and reading again, a whole result for each step.
@@ -26,7 +26,8 @@ MAX_SEPARATE_MATMULS = 4  # similar products; up to this number they are added s
 def combine_matmuls(cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
     """Return cotangents of one content with the same sum as `cotangents`: similar matrix products are combined into a single product.
 
-    `MAX_SEPARATE_MATMULS` or fewer cotangents are returned unchanged, and groups of so few similar products stay separate.
+    `MAX_SEPARATE_MATMULS` or fewer cotangents are returned unchanged, as the given object. Groups of so few similar products stay separate.
+    The order may change.
     """
     if len(cotangents) <= MAX_SEPARATE_MATMULS:
         return cotangents
@@ -44,8 +45,8 @@ def combine_matmuls(cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
 
 
 def _matmul_key(cotangent: Cotangent) -> object:
-    """Return a key of the matrix product `cotangent`: products with equal keys can be combined. Return None for a cotangent that is no
-    matrix product, or if combining does not pay (`is_worth_combining`).
+    """Return a hashable key of the matrix product `cotangent`: products with equal keys can be combined. Return None for a cotangent that
+    is computed already or no matrix product, or if combining does not pay (`is_worth_combining`).
     """
     if not isinstance(cotangent, NodeView) or cotangent.node.recipe.op is not SUM:
         return None
@@ -72,12 +73,13 @@ def is_worth_combining(sum_recipe: Recipe, product_recipe: Recipe) -> bool:
 
 
 def _drop_repetitions(layout: Layout) -> Layout:
-    """Return `layout` without repetitions: broadcast axes get size 1."""
+    """Return `layout` without repetitions: axes of stride 0 get size 1. `layout` must have no offset tables."""
     return layout.index(tuple([slice(None) if step else slice(0, 1) for step in layout.strides]))
 
 
 def _merge_matmuls(kind: object, summands: Sequence[NodeView]) -> NodeView:
-    """Return the sum of similar matrix products `summands` as a single product. `kind` is their common key (`_matmul_key`).
+    """Return the sum of the matrix products `summands` as a single product, in the shape of a summand. `kind` is their common key
+    (`_matmul_key`).
 
     The nodes are replayed from a recording if the same layouts occurred before.
     """
@@ -99,9 +101,9 @@ def _merge_matmuls(kind: object, summands: Sequence[NodeView]) -> NodeView:
 
 
 def _stack_views(views: Sequence[NodeView], shape: Sequence[int], axis: int) -> NodeView:
-    """Return a view of the shape `shape` with `views`, views of equal shape, stacked along a new axis at position `axis`.
+    """Return a view of the shape `shape` with `views`, affine views of equal shape, stacked along a new axis at position `axis`.
 
-    Broadcast axes are not copied.
+    The elements are copied into a new pending node, each once: axes of stride 0 stay broadcast.
     """
     compact_views = [x.map_layout(_drop_repetitions) for x in views]
     order = memory_order([compact_views[0].layout]) or range(len(compact_views[0].shape))

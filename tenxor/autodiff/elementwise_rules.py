@@ -1,7 +1,8 @@
 """Derivatives of elementwise operations, partial writes, reinterpreted bytes, gathers and scatters. The functions of a rule (`GradRule`)
 take the `tape_node` or the `recipe` of an operation. `g` is the cotangent of the result, and `source_tangents` has the tangents of sources
-by index. `wanted` has the indices of the sources for which a cotangent is needed. `result` is the node of the result, or None unless the
-rule reads the result. Item k of `tracked` tells whether source k is on the tape.
+by index. A source is an operand; cotangents and tangents belong to the whole content, the elements in row-major order. `wanted` has the
+indices of the sources for which a cotangent is needed. `result` is the node of the result, or None unless the rule reads the result. Item k
+of `tracked` tells whether source k is on the tape. A target is the layout of the elements that a write reaches.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ def _elementwise_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residua
 def _partial_term(tape_node: TapeNodeLike, partial: DerivativeOp, factor: NodeView, result: Node | None, dtype: DType) -> DeferredTerm:
     """Return the operation `partial` on the residuals of the tape node `tape_node` and on `factor`, as a term of the shape of the result.
 
-    `partial` comes from `derive_cotangent_ops`, with a cotangent as `factor`, or from `derive_tangent_ops`, with a tangent. `result` is the
-    graph node of `tape_node`, needed if the operation reads the result. `dtype` is the dtype of the term.
+    `partial` comes from `derive_cotangent_ops`, with a cotangent as `factor`, or from `derive_tangent_ops`, with a tangent. `factor` has
+    the shape of the result. `result` is the graph node of `tape_node`; None raises AssertionError if the operation reads the result.
+    `dtype` is the dtype of the term; if `partial` is `factor` unchanged, the term keeps the dtype of `factor`.
     """
     count = len(tape_node.sources)
 
@@ -78,6 +80,9 @@ def _partial_term(tape_node: TapeNodeLike, partial: DerivativeOp, factor: NodeVi
 def _elementwise_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (k, cotangent of source k) for the sources `wanted` of an elementwise operation, given the cotangent `g` of the result
     (`GradRule.vjp`).
+
+    A source with the cotangent 0 is left out. No source in `wanted` may be a number. `result` must not be None if the rule reads the
+    result.
     """
     op: Any = tape_node.recipe.op
     operand_partials = derive_cotangent_ops(op, tape_node.recipe.dtypes, tape_node.recipe.dtype)
@@ -114,8 +119,12 @@ def _zeros(shape: Shape, dtype: DType) -> NodeView:
 
 
 def _store_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
-    """Yield (k, cotangent of source k) for a write, given the cotangent `g` of the result (`GradRule.vjp`); source 0 is the old content, 1
+    """Yield (k, cotangent of source k) for a write, given the cotangent `g` of the result (`GradRule.vjp`). Source 0 is the old content, 1
     the value.
+
+    The cotangent of the old content is `g` with 0 at the written elements, 1-d. The cotangent of the value is `g` at the written elements.
+    A target may have an element at several positions, if one value, or one for each batch element, is written to all of them. Such an
+    element counts once.
     """
     target, flat = tape_node.target, g.reshape((tape_node.recipe.size,))
     for k in wanted:
@@ -137,9 +146,9 @@ def _store_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], resu
 def _sum_by_value(cotangents: NodeView, target: Layout, value: Layout | None) -> tuple[Layout, NodeView]:
     """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements with this value.
 
-    `target` is the layout of the written elements, and `value` the layout through which the value was read. `cotangents` has the cotangent
-    of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a value for each batch element,
-    with contiguous elements.
+    `target` is the layout of the written elements, and `value` the layout through which the value was read, of equal shape and not None.
+    `cotangents`, 1-d, has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch
+    has a value for each batch element, with contiguous elements. The layout returned has only the batch axes, and so have the sums.
     """
     assert value is not None
     start = (0,) * target.ndim
@@ -161,7 +170,11 @@ def _sum_by_value(cotangents: NodeView, target: Layout, value: Layout | None) ->
 
 
 def _store_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView:
-    """Return the tangent of the content after a write, given tangents of the old content (0) and of the value (1) (`GradRule.jvp`)."""
+    """Return the tangent of the content after a write, as one axis, given tangents of the old content (0) and of the value (1)
+    (`GradRule.jvp`).
+
+    A missing tangent counts as 0.
+    """
     size, dtype, target = tape_node.recipe.size, tape_node.recipe.dtype, tape_node.target
     old = source_tangents[0].reshape((size,)) if 0 in source_tangents else full_view(0, (size,), dtype)
     value = read_tangent(tape_node, 1, source_tangents[1]) if 1 in source_tangents else _zeros(target.shape, dtype)
@@ -171,7 +184,8 @@ def _store_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result:
 def _reinterpret_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (0, cotangent of the source) for reinterpreted bytes, given the cotangent `g` of the result (`GradRule.vjp`).
 
-    Raise DerivativeError for dtypes rejected by `_check_component_dtypes`.
+    The cotangent is `g` with the bytes read as the dtype of the source. Raise DerivativeError for dtypes rejected by
+    `_check_component_dtypes`.
     """
     dtype = get_source_dtype(tape_node, 0)
     _check_component_dtypes(dtype, tape_node.recipe.dtype)
@@ -213,7 +227,10 @@ def _index_views(tape_node: TapeNodeLike, first_source: int) -> list[NodeView]:
 
 
 def _gather_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
-    """Yield (0, cotangent of the indexed source) for a gather, given the cotangent `g` of the result (`GradRule.vjp`)."""
+    """Yield (0, cotangent of the indexed source) for a gather, given the cotangent `g` of the result (`GradRule.vjp`).
+
+    The cotangent is as large as the whole source, as one axis: values of `g` at equal indices are added, and the rest is 0.
+    """
     op: Any = tape_node.recipe.op
     size, dtype = get_source_size(tape_node, 0), get_source_dtype(tape_node, 0)
     # an index out of range raises an error in the forward gather, so there is no gradient then
@@ -229,10 +246,11 @@ def _gather_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result
 
 
 def _apply_gather(tape_node: TapeNodeLike, x: NodeView, indices: Sequence[NodeView]) -> NodeView:
-    """Return the elements of `x` at `indices`, which hold an index for each of the last `len(indices)` axes of `x`.
+    """Return a pending view of the elements of `x` at `indices`, which hold an index for each of the last `len(indices)` axes of `x`.
 
-    The axes of `x` before the indexed ones are kept: the result and each of `indices` have their shape. `tape_node` is the tape node of a
-    gather or scatter; errors for an index out of range name its operation and axes.
+    The axes of `x` before the indexed ones are kept: the result and each of `indices` have their shape. So an index is given for every
+    element of the result. `tape_node` is the tape node of a gather or scatter; errors for an index out of range name its operation and
+    axes.
     """
     op: Any = tape_node.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
@@ -252,10 +270,10 @@ def _scatter_residuals(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
 
 
 def _scatter_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
-    """Yield (k, cotangent of source k) for a scatter, given the cotangent `g` of the result (`GradRule.vjp`); source 0 is the old content,
-    1 the values.
+    """Yield (k, cotangent of source k) for a scatter, given the cotangent `g` of the result (`GradRule.vjp`). Source 0 is the old content,
+    1 the values. The rule depends on the reduction: None, a sum, "prod", "max" or "min".
 
-    For `max` and `min`, `result` must not be None.
+    For `max` and `min`, `result` must not be None. Indices have no cotangent, and must not be in `wanted`.
     """
     op: Any = tape_node.recipe.op
     name = None if op.reduction is None else op.reduction.name
@@ -272,7 +290,10 @@ def _scatter_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], re
 
 
 def _scatter_add_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
-    """Yield (k, cotangent of source k) for a scatter that adds (`GradRule.vjp`); source 0 is the old content, 1 the values."""
+    """Yield (k, cotangent of source k) for a scatter that adds (`GradRule.vjp`); source 0 is the old content, 1 the values.
+
+    The cotangent of the old content is `g`; the values get `g`, gathered at the indices.
+    """
     flat, indices = g.reshape((tape_node.recipe.size,)), _index_views(tape_node, 2)
     for k in wanted:
         yield (
@@ -286,7 +307,7 @@ def _scatter_add_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int]
 def _scatter_store_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (k, cotangent of source k) for a scatter without reduction (`GradRule.vjp`); source 0 is the old content, 1 the values.
 
-    Of several values for an element the last was kept, so only the last gets the cotangent.
+    Of several values for an element the last was kept, so only the last gets the cotangent. Overwritten old elements get 0.
     """
     op: Any = tape_node.recipe.op
     size, target, indices = tape_node.recipe.size, tape_node.target, _index_views(tape_node, 2)
@@ -341,7 +362,7 @@ def _compare_extremum(tape_node: TapeNodeLike, result: Node | None) -> tuple[Nod
 def _scatter_prod_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
     """Yield (k, cotangent of source k) for a scatter by products (`GradRule.vjp`); source 0 is the old content, 1 the values.
 
-    The derivative by each factor is the product of the remaining factors of the element.
+    The derivative by each factor is the product of the remaining factors of the element, conjugated if complex. `result` is not read.
     """
     target, indices, flat = tape_node.target, _index_views(tape_node, 2), g.reshape((tape_node.recipe.size,))
     other_factors = [apply_op(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(tape_node)]
@@ -357,12 +378,12 @@ def _scatter_prod_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int
 
 
 def _other_factors(tape_node: TapeNodeLike) -> tuple[NodeView, NodeView]:
-    """Return the products of the remaining factors of the same element: one for each old element, and one for each written value.
+    """Return the products of the remaining factors of the same element: for each old element, and for each written value.
 
-    The tape node `tape_node` is that of a scatter by products, whose factors are the old element and the values. The product of the nonzero
-    factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if the remaining factors are nonzero, by the zero
-    if exactly one of them is 0, and by 0 if several are. A single zero is read, not replaced by a constant, so that the product can be
-    differentiated by it.
+    `tape_node` is the tape node of a scatter by products; the factors are the old element and the values. The first view is 1-d, and the
+    second has the shape of the values. The product of the nonzero factors is divided by the factor itself, if nonzero. If a single
+    remaining factor is 0, the quotient is multiplied by this zero, and by 0 if several are. A single zero is read, not replaced by a
+    constant, to allow a derivative by this factor.
     """
     op: Any = tape_node.recipe.op
     size, dtype, target, indices = tape_node.recipe.size, tape_node.recipe.dtype, tape_node.target, _index_views(tape_node, 2)
@@ -391,7 +412,7 @@ def _other_factors(tape_node: TapeNodeLike) -> tuple[NodeView, NodeView]:
 def _scatter_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView:
     """Return the tangent of the content after a scatter, given tangents of the old content (0) and of the values (1) (`GradRule.jvp`).
 
-    For `max` and `min`, `result` must not be None.
+    A missing tangent counts as 0. The result is 1-d. For `max` and `min`, `result` must not be None.
     """
     op: Any = tape_node.recipe.op
     size, dtype, target, indices = tape_node.recipe.size, tape_node.recipe.dtype, tape_node.target, _index_views(tape_node, 2)

@@ -1,4 +1,6 @@
-"""Derivatives of scalar formulas: the cotangents of the operands of an elementwise operation, as elementwise operations."""
+"""Derivatives of scalar formulas: the cotangents of the operands of an elementwise operation, as elementwise operations. A formula (`Expr`)
+is an expression over numbered arguments (`Arg`), constants, and calls of operations (`Call`).
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,11 @@ class DerivativeOp(NamedTuple):
 
 
 def pull_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
-    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`, as formulas; None means 0.
+    """Return the cotangents of the subexpressions `wanted` of the formula `e`, in their order, given the cotangent `g` of `e`, as formulas.
 
-    The formula `result`, if given, stands for the value of `e` in the derivative. Raise DerivativeError if an operation in the formula has
-    no derivative, but a differentiable result and operand.
+    None stands for 0. A wanted subexpression counts as independent: nothing is passed on to the operands. Each cotangent has the dtype of
+    the subexpression; only floating-point and complex dtypes get a cotangent. The formula `result`, if given, stands for the value of `e`
+    in the derivative. Raise DerivativeError if an operation on the way has no derivative, but a differentiable result and operand.
     """
     order: list[Expr] = []
     visited: set[Expr] = set()
@@ -94,9 +97,10 @@ def _pull_back_op(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr 
 @register("cotangent operations", "the operations that pull a cotangent back, by operation and dtypes")
 @lru_cache(MAX_CACHED_FORMULAS)
 def derive_cotangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[DerivativeOp | None, ...]:
-    """Return, for each operand of `op`, the operation that computes its cotangent, or None for 0.
+    """Return, for each operand of `op`, the operation that computes its cotangent, or None for 0. Cached.
 
-    `dtypes` are the operands' dtypes, `dtype` is the result's.
+    `dtypes` are the operands' dtypes, `dtype` is the result's. `DerivativeOp` numbers the values read; value n + 1 is the result's
+    cotangent. Raise DerivativeError if an operation in the formula of `op` has no derivative.
     """
     name = f"{op.name}_pullback"
     return tuple([None if e is None else to_operation(e, name) for e in _pull_back_op(op, dtypes, dtype)])
@@ -105,10 +109,10 @@ def derive_cotangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tup
 @register("tangent operations", "the operations that push a tangent forward, by operation and dtypes")
 @lru_cache(MAX_CACHED_FORMULAS)
 def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[DerivativeOp | None, ...]:
-    """Return, for each operand of `op`, the operation that computes its contribution to the tangent of the result, or None for 0.
+    """Return, for each operand of `op`, the operation that computes its contribution to the tangent of the result, or None for 0. Cached.
 
-    `dtypes` are the operands' dtypes, and `dtype` is the result's. With n operands, value n + 1 is the operand's tangent. A cotangent is
-    linear in the result's cotangent, so the transpose is the tangent.
+    `dtypes` are the operands' dtypes, and `dtype` is the result's. With n operands, value n + 1 is the operand's tangent (`DerivativeOp`).
+    A cotangent is linear in the result's cotangent, so the transpose is the tangent. Raise DerivativeError as `derive_cotangent_ops` does.
     """
     tangent_ops: list[DerivativeOp | None] = []
     g = Arg(len(dtypes) + 1, dtype)
@@ -122,9 +126,10 @@ def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple
 @register("operations of formulas", "a derivative as an operation, by formula")
 @lru_cache(MAX_CACHED_FORMULAS)
 def to_operation(e: Expr, name: str) -> DerivativeOp:
-    """Return the formula `e` over arguments as an operation on only the arguments that occur, with their numbers in `reads`.
+    """Return the formula `e` over arguments as an operation on only the arguments that occur, with their numbers in `reads`. Cached.
 
-    `name` is the name of a new operation; a formula of a single argument, or a single call of arguments, uses the existing operation.
+    A single argument, or a single call of arguments, uses an existing operation, and `reads` has the operands in order. A longer formula
+    becomes a new operation called `name`, and `reads` has ascending numbers, each once; a constant formula reads nothing.
     """
     if isinstance(e, Arg):
         return DerivativeOp(_POSITIVE, (e.index,))

@@ -1,4 +1,6 @@
-"""Forward mode: pass tangents along the tape, from the independent variables to the results."""
+"""Forward mode: pass tangents along the tape, from the independent variables to the results. A tape node records how a graph node was
+computed from the sources, the operands. The tangent of a tape node belongs to the graph node's content.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ TangentMap = dict[TapeNode, NodeView]
 
 
 def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode, NodeView]) -> list[NodeView | None]:
-    """Return the tangent of the content of each of `results`, in their order; None stands for 0.
+    """Return the tangent of the content of each of `results`, in their order; None stands for 0, also for a result off the tape.
 
-    `source_tangents` maps tape nodes, the independent variables, to the tangents of their contents. Raise DerivativeError if a backward
-    pass has freed the tape.
+    `source_tangents` maps tape nodes, the independent variables, to tangents with as many elements as their contents. The tangents returned
+    are pending, in the shapes of the results. Raise DerivativeError if a backward pass has freed the tape, or an operation has no
+    derivative.
     """
     graph = collect_tape(results, min([tape_node.serial for tape_node in source_tangents], default=0))
     depends = reachable_from(graph.order, source_tangents)
@@ -40,7 +43,7 @@ def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode,
 def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Mapping[TapeNode, Node]) -> None:
     """Compute the tangents of the tape nodes in `order`, oldest first, and enter them in `tangent_of`, a dict with the given tangents.
 
-    A tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
+    Entries stay; a tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
     """
     for tape_node in order:
         if tape_node not in tangent_of:
@@ -58,8 +61,8 @@ def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Map
 def _push_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[TapeNode]) -> None:
     """Compute the tangents of the tape nodes `wanted` of the segment `graph`, and enter them in the dict `tangent_of`.
 
-    `tangent_of` already has the given tangents. A tape node with tangent 0 gets no entry. The recording of a segment of equal signature is
-    replayed; otherwise, the computation is recorded.
+    `tangent_of` already has the given tangents. A tape node with tangent 0 gets no entry. Every tape node of `graph.order` must have a rule
+    that can be replayed. The recording of a segment of equal signature is replayed; otherwise, the computation is recorded.
     """
     order = graph.order
     signature = SegmentSignature(

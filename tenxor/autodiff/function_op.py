@@ -55,8 +55,11 @@ class FunctionOp:
             yield from vjp(tape_node, result_cotangents, wanted)
 
         def pushed(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
-            """Return the tangent of the results by two backward passes, or None for 0: `vjp` is linear in the cotangents, and the VJP of
-            `vjp` is the JVP.
+            """Return the tangent of the results, in the shape of the content of `tape_node`, by two backward passes, or None for 0
+            (`GradRule.jvp`).
+
+            `source_tangents` maps source indices to tangents; `result` is not read. `vjp` is linear in the cotangents, and the VJP of `vjp`
+            is the JVP. Raise DerivativeError if `vjp` leaves the tape (`_check_recorded`).
             """
             with use_tape_mode():
                 inputs = [make_leaf(full_view(1, shape, dtype).node) for shape, dtype, _ in result_ranges]
@@ -76,11 +79,11 @@ class FunctionOp:
 
 
 def _check_recorded(name: str, cotangents: Iterable[NodeView]) -> None:
-    """Raise DerivativeError if one of `cotangents` is not 0 and has no tape node, so that the dependence on the results' cotangents is
+    """Raise DerivativeError if one of `cotangents` is not 0 and has no tape node: then the dependence on the results' cotangents is
     unknown.
 
-    `name` is the name of the function, for the message. Cotangents without a tape node are computed for this, unless traced; a traced
-    cotangent counts as not 0.
+    `name` is the name of the function, for the message. Cotangents without a tape node are computed for this, unless traced by `vmap`; a
+    traced cotangent counts as not 0.
     """
     for x in cotangents:
         if get_tape_node(x.node) is not None:
@@ -102,9 +105,10 @@ def record_function(
 ) -> list[Node]:
     """Return nodes with the contents of `results`, in the same order, recorded on the tape as one step from `sources`.
 
-    `name` is the name of the function, for messages. `vjp` computes the sources' cotangents; `recomputes` says that it calls the function
-    again (see `FunctionOp`). Results without a differentiable dtype are returned as they are. So is every result if `tape_mode` is False.
-    The same holds unless a source is traced, or a source is on the tape while a tape is recorded.
+    `name` is the name of the function, for messages. `vjp` computes the sources' cotangents; `recomputes` says whether `vjp` calls the
+    function again (see `FunctionOp`). A recorded result is a new node, in the same memory if computed. Results without a differentiable
+    dtype are returned as they are, and so is every result if `tape_mode` is False. Results are recorded only if a source is traced by
+    `vmap` or `scan`, or a source is on the tape while a tape is recorded.
     """
     is_recording = tape_mode.get()
     # `vmap` may ask for the derivative of the whole batch
@@ -135,15 +139,16 @@ def record_function(
 def make_function_node(op: FunctionOp, dtype: DType, sources: Sequence[TapeSource], *, traced: bool) -> TapeNode:
     """Return the tape node of one call of a function, shared by its results. Its content is their concatenation, converted to `dtype`.
 
-    `op` has the rule and the results' shapes; `sources` are the operands as the tape keeps them. `traced` marks a call while `vmap` traces.
+    `op` has the rule and the results' shapes; `sources` are the operands as the tape keeps them (`TapeNode.sources`). `traced` tells
+    whether the call reads an argument of a function traced by `vmap` or `scan`.
     """
     total = sum([prod(shape) for shape, _, _ in op.result_ranges])
     return TapeNode(Recipe(op, (total,), dtype, (), (), None), tuple(sources), is_traced=traced)  # type: ignore[arg-type]
 
 
 def make_result_node(function_node: TapeNode, node: Node, start: int) -> TapeNode:
-    """Return the tape node of `node`, one result of a call: it begins at element `start` of the content of `function_node`, the call's
-    tape node.
+    """Return the tape node of `node`, one result of a call. The result begins at element `start` of the content of `function_node`, the
+    call's tape node. The caller sets `node.tape_node`.
     """
     layout = Layout.contiguous(node.shape, start)
     recipe = intern_recipe(_CAST, node.shape, node.dtype, (function_node.recipe.dtype,), (layout.layout_key,))

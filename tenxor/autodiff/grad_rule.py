@@ -1,5 +1,5 @@
 """Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules. The content of a node or tape
-node is the elements of the tensor computed there, and a source is an operand.
+node is the elements computed, in row-major order, and a source is an operand. A residual is a value that the derivative reads.
 
 A rule has three functions. `residuals_of` determines the residuals. `vjp` takes a tape node and the cotangent of its content in the
 content's shape. Further arguments are the indices of the wanted sources, and the graph node if the rule reads the result. It yields the
@@ -75,7 +75,9 @@ class GradRule(NamedTuple):
 
 
 def convert_cotangent(x: NodeView, dtype: DType) -> NodeView:
-    """Return the cotangent `x` converted to `dtype`, the dtype of its content. For real content, only the real part is kept."""
+    """Return the cotangent `x` converted to `dtype`, the dtype of the content; `x` itself if it has this dtype. For real content, only the
+    real part of a complex `x` is kept.
+    """
     if x.dtype.is_complex and not dtype.is_complex:
         x = apply_op(_REAL, [x])
     return x.cast(dtype)
@@ -91,8 +93,8 @@ def view_source(tape_node: TapeNodeLike, k: int) -> NodeView:
 
 
 def get_source_size(tape_node: TapeNodeLike, k: int) -> int:
-    """Return the number of elements of the content of source `k` of the tape node `tape_node`: of the whole source, not of the part
-    read.
+    """Return the number of elements of the content of source `k` of the tape node `tape_node`: of the whole source, not of the part read.
+    The source must be a node or a tape node, no number and not None.
     """
     source: Any = tape_node.sources[k]
     size: int = source.size if type(source) is Node else source.recipe.size
@@ -106,11 +108,11 @@ def get_source_dtype(tape_node: TapeNodeLike, k: int) -> DType:
 
 
 def pull_to_source(tape_node: TapeNodeLike, k: int, term: DeferredTerm) -> Cotangent:
-    """Return the cotangent of the content of source `k` of the tape node `tape_node`, given the cotangent `term` of the elements read from
-    it.
+    """Return the cotangent of the content of source `k` of the tape node `tape_node`, given the cotangent `term` of the elements read.
 
-    The cotangent is converted to the dtype of the source. A whole cotangent may differ in shape from the source, and the cotangent may be
-    partial (`apply_adjoint`). Source `k` must not be a number.
+    `term` has the shape in which the operation reads the source. The result has the dtype of the source. A whole cotangent may differ in
+    shape from the source, with the elements in the same order, and the cotangent may be partial (`apply_adjoint`). Source `k` must not be a
+    number.
     """
     layout = tape_node.layouts[k]
     assert layout is not None
@@ -121,7 +123,7 @@ def pull_to_source(tape_node: TapeNodeLike, k: int, term: DeferredTerm) -> Cotan
 
 def read_tangent(tape_node: TapeNodeLike, k: int, tangent: NodeView) -> NodeView:
     """Return the tangent of the elements that the tape node `tape_node` reads of source `k`, given `tangent`, the tangent of the source's
-    whole content.
+    whole content. The result is a view, in the shape in which the operation reads the source. Source `k` must not be a number.
     """
     layout = tape_node.layouts[k]
     assert layout is not None

@@ -1,5 +1,5 @@
-"""Storages that require a gradient, and the state of their gradients. Such a storage holds a leaf of the tape (`leaf_storage.py`). The
-handler of the leaf, a `GradHandler`, runs hooks and collects the gradient.
+"""Storages that require a gradient, and the state of their gradients. Such a storage holds a leaf of the tape (`leaf_storage.py`): a tape
+node without operands, an independent variable. The handler of the leaf, a `GradHandler`, runs hooks and collects the gradient.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def require_grad(storage: Storage) -> None:
     """Make `storage` require a gradient with respect to the present content, from now on a leaf of the tape.
 
     Do nothing if `storage` has a leaf and content on the tape. While a tape is recorded, do nothing for content on the tape: it is computed
-    from a leaf. The handler of an earlier leaf, with hooks and gradient, is kept.
+    from a leaf. Otherwise `storage` becomes a leaf storage with a new node, in the old memory unless this is externally shared. The handler
+    of an earlier leaf, with hooks and gradient, is kept.
     """
     old_leaf = find_leaf(storage)
     if old_leaf is not None and storage.node.tape_node is not None:
@@ -33,7 +34,10 @@ def require_grad(storage: Storage) -> None:
 
 
 def stop_requiring_grad(storage: Storage) -> None:
-    """Make `storage` no longer require a gradient, and detach the content from the tape. Do nothing if no gradient was required."""
+    """Make `storage` no longer require a gradient, and detach the content from the tape. Do nothing if no gradient was required.
+
+    The gradient and the hooks go with the leaf's handler.
+    """
     if detach_leaf(storage):
         storage.node = detach_node(storage.node)
 
@@ -41,7 +45,8 @@ def stop_requiring_grad(storage: Storage) -> None:
 def retain_grad(storage: Storage, handler: GradHandler) -> None:
     """Retain the gradient with respect to the present content of `storage`, whatever is written later.
 
-    `handler` is the handler of the content's tape node. Do nothing for a storage with a leaf.
+    `handler` is the handler of the content's tape node (`get_handler` with `create`). A new `retained_handler` of this handler collects the
+    gradient in later backward passes. Do nothing for a storage with a leaf: a leaf keeps the gradient anyway.
     """
     if find_leaf(storage) is None:
         if handler.retained_handler is None:
@@ -79,8 +84,8 @@ def _get_node_handler(tape_node: TapeNode | None, create: bool) -> GradHandler |
 
 
 def detach_node(node: Node) -> Node:
-    """Return a node with the content of `node` but without a tape node: `node` itself without a tape node, otherwise a new node in the same
-    memory, or a pending copy of a pending node.
+    """Return a node with the content of `node` but without a tape node. This is `node` itself if it has no tape node. Otherwise the result
+    is a new node in the same memory, or a pending copy of a pending node.
     """
     if node.tape_node is None:
         return node

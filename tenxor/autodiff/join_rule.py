@@ -43,9 +43,9 @@ _intern_join = register("joins", "an operation that joins tensors, by layouts")(
 def record_join(node: Node, operands: Sequence[NodeView], layouts: tuple[Layout, ...]) -> None:
     """Give `node`, a new node without further references, a tape node for the join of `operands`, written through `layouts`.
 
-    Item k of `layouts` is the part of `node` into which item k of `operands` was written. The caller checks that a tape is recorded. Do
-    nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: the node is then itself the only operand
-    with elements.
+    Item k of `layouts` is the part of `node` into which item k of `operands` was written. The caller checks that a tape is recorded, and
+    that an operand is on the tape. Do nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: the
+    node is then itself the only operand with elements.
     """
     if node.tape_node is not None or not is_smooth(node.dtype):
         return

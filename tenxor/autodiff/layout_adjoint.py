@@ -1,5 +1,6 @@
 """The adjoint of a read through a layout: each element of the content receives the sum of the cotangents of its positions in the layout.
-The content of a node is the node's elements in row-major order.
+The content of a node is the node's elements in row-major order. A term (`DeferredTerm`) is an elementwise operation on node views, without
+a node yet.
 
 Cotangents of a content are added up as they arrive. A cotangent of the whole content is a tensor; a partial cotangent is written into a
 region of the sum.
@@ -29,9 +30,10 @@ _GRADIENT_SCATTER = intern_scatter("gradient", REDUCTIONS["sum_in_width"], (0,),
 
 
 class PartialCotangent(NamedTuple):
-    """A partial cotangent: `values` belong to the elements read through `layout`, and every other element has the cotangent 0.
+    """A partial cotangent of a content: `values` belong to the elements read through `layout`; every other element has the cotangent 0.
 
-    `is_injective` is True if the layout is injective. Otherwise several positions share an element, and their values add up.
+    `values` has the shape of `layout`. `is_injective` is True if the layout is injective. Otherwise several positions may share an element,
+    and their values add up.
     """
 
     values: NodeView
@@ -53,7 +55,8 @@ def apply_adjoint(layout: Layout, term: DeferredTerm, size: int) -> Cotangent:
     """Return the cotangent of the content of a node with `size` elements, given the cotangent `term` of the elements read through `layout`.
 
     The result is whole, or partial (`PartialCotangent`) if `layout` leaves out elements, or repeats them other than by broadcasting. `term`
-    has the shape of `layout`. A whole cotangent may have another shape than the node, with the elements in the same order.
+    has the shape of `layout`. A whole cotangent may have another shape than the node, with the elements in the same order. New nodes are
+    pending.
     """
     if layout.offset == 0 and layout.size == size and layout.is_contiguous():
         return term.to_view()
@@ -76,12 +79,16 @@ def apply_adjoint(layout: Layout, term: DeferredTerm, size: int) -> Cotangent:
 
 
 def _slide_windows(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int]) -> tuple[Layout, DeferredTerm] | None:
-    """Return a layout and a term with the same adjoint as `layout` and `term`, for a layout of overlapping windows; None for other layouts.
+    """Return a layout and a term with the same adjoint as `layout` and `term`, gathered by element instead of by window; or None.
 
-    The new term is gathered by element instead of by window. `kept_axes` are the axes of `layout` that are not broadcast. Each window must
-    be shifted by one element from the window before. Window `y` reads element `y + k` at position `k`. So element `p` gets the sum over `k`
-    of the contributions of window `p - k` at position `k`. Beyond the first and last window the term is 0. If the term is a product of two
-    operands, the result is again a single product: the gradient of a convolution is a convolution.
+    `layout` must have strides only, and `term` be a single operand or a product of two. `kept_axes` are the axes of `layout` without the
+    broadcast axes. A window axis and a position axis are a pair if their positive strides are equal; the pairs are rewritten together.
+    Return None without a pair, or if an axis is in two pairs as window and as position. Return None also for a number as operand, and for
+    an operand read through tables or a view chain. Along each window axis, an operand must need padding, or the result is None.
+
+    In units of the stride, window `y` reads element `y + k` at position `k`. So element `p` gets the sum over `k` of the contributions of
+    window `p - k` at position `k`. Beyond the first and last window the term is 0. A product of two operands stays a single product: the
+    gradient of a convolution is a convolution.
     """
     axes = sorted([(layout.strides[k], layout.shape[k], k) for k in kept_axes if layout.strides[k] > 0])
     pairs = {y: (k, extent - 1) for (step, extent, k), (next_step, _, y) in pairwise(axes) if step == next_step}
@@ -110,11 +117,13 @@ def _slide_windows(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int])
 
 
 def _slide_in_phases(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int]) -> tuple[Layout, DeferredTerm] | None:
-    """Return a layout and a term with the same adjoint as `layout` and `term`, for overlapping windows at a distance of `s > 1` elements.
+    """Return a layout and a term with the same adjoint as `layout` and `term`, for overlapping windows at a distance of `s > 1` positions.
 
-    Return None for other layouts. The new term is gathered by element. `kept_axes` are the axes of `layout` that are not broadcast.
-    Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions split into `s`
-    phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase `r`.
+    `layout` must have strides only, and `term` be a single operand or a product of two. `kept_axes` are the axes of `layout` without the
+    broadcast axes. Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions
+    split into `s` phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase
+    `r`. Return None without such windows, and if an operand varies with window and position. Return None also where `_slide_windows` or
+    `_merge_phases` returns None.
     """
     shape, steps = layout.shape, layout.strides
     phase_counts: dict[int, int] = {}  # for each axis of positions, the position at which the next window begins
@@ -160,10 +169,12 @@ def _slide_in_phases(layout: Layout, term: DeferredTerm, kept_axes: Sequence[int
 
 
 def _merge_phases(layout: Layout, values: NodeView, ends: Sequence[tuple[int, int, int]]) -> tuple[Layout, DeferredTerm] | None:
-    """Merge axes split into phases, and drop the padding. Return the new layout and values, or None if the axes to merge are not adjacent.
+    """Return the layout and the term after axes split into phases are merged, and the padding dropped. Return None if two axes to merge are
+    not adjacent.
 
-    `values` is the cotangent read through `layout`. Each of `ends` gives the stride of a phase axis, the number of phases, and the number
-    of padded elements to drop at the end.
+    `values` is the cotangent read through `layout`, which must have strides only. Each of `ends` gives the stride of a phase axis, the
+    number of phases, and the number of padded elements to drop at the end. With `ends`, the values are copied. Without `ends`, nothing is
+    merged.
     """
     if ends:  # A copy makes the two axes mergeable.
         empty = NodeView(Node.of(EMPTY, (layout.size,), values.dtype))
@@ -182,9 +193,9 @@ def _merge_phases(layout: Layout, values: NodeView, ends: Sequence[tuple[int, in
 
 
 def _split_phases(layout: Layout, phase_counts: Mapping[int, int]) -> Layout:
-    """Return `layout` with some axes split in two: the index within the phase, and the phase.
+    """Return `layout` with some axes split in two: the index within the phase, and the phase. `layout` must have strides only.
 
-    `phase_counts` maps an axis to its number of phases. The extent within a phase is rounded up.
+    `phase_counts` maps an axis to its number of phases. The extent within a phase is rounded up, so the result may read beyond the axis.
     """
     sizes, steps = list(layout.shape), list(layout.strides)
     for k in sorted(phase_counts, reverse=True):
@@ -195,8 +206,10 @@ def _split_phases(layout: Layout, phase_counts: Mapping[int, int]) -> Layout:
 
 
 def _pad_with_zeros(x: NodeView, padding: Mapping[int, tuple[int, int]]) -> NodeView:
-    """Return a copy of `x` with zeros before and after its elements. `padding` maps an axis to both counts. Broadcast axes stay
-    broadcast.
+    """Return a pending copy of `x` with zeros before and after the elements. `padding` maps an axis to both counts; an axis without an
+    entry is not padded.
+
+    Axes of stride 0 stay broadcast, and must not be in `padding`. `x` must have strides only.
     """
     steps, shape = x.layout.strides, x.shape
     content = x.map_layout(lambda layout: layout.index(tuple([slice(None) if step else slice(0, 1) for step in steps])))
@@ -212,7 +225,8 @@ def _pad_with_zeros(x: NodeView, padding: Mapping[int, tuple[int, int]]) -> Node
 def sum_cotangents(cotangents: Sequence[Cotangent], shape: Shape, dtype: DType) -> NodeView:
     """Return the sum, in the shape `shape`, of `cotangents`, whole or partial, of a node's content. The content has this size and `dtype`.
 
-    Without cotangents the sum is 0.
+    Without cotangents the sum is 0. A single whole cotangent is only reshaped; otherwise the result is pending. Partial cotangents without
+    overlap are stored over zeros, and further ones are added to the sum so far.
     """
     result: NodeView | None = None
     for cotangent in cotangents:
@@ -235,10 +249,10 @@ def sum_cotangents(cotangents: Sequence[Cotangent], shape: Shape, dtype: DType) 
 
 
 def slice_cotangent(node: Node, start: int, size: int) -> NodeView:
-    """Return `size` elements of `node`, a sum of cotangents, from element `start` on, as one axis.
+    """Return a view of `size` elements of `node`, a sum of cotangents, from element `start` on, as one axis.
 
-    If the sum was stored from several values, return the stored value with these elements, or the content before the stores if no store
-    touches them. So no copy is made, and a zero stays recognizable.
+    If the sum is pending and was stored from several values, view the stored value with these elements. If no store touches them, view the
+    content before the stores. So no copy is made, and a zero stays recognizable.
     """
     while node.buffer is None and node.op is STORE:
         old, value = node.sources
@@ -257,10 +271,10 @@ def slice_cotangent(node: Node, start: int, size: int) -> NodeView:
 
 
 def sum_by_source(indexed_cotangents: Iterable[tuple[int, Cotangent]], like: Any) -> dict[int, NodeView]:
-    """Return the cotangent of the content of each source, by index: the sum of its partial cotangents in `indexed_cotangents`, pairs
-    (index, cotangent).
+    """Return the cotangent of the content of each source, by index: the sum of its cotangents in `indexed_cotangents`, pairs (index,
+    cotangent).
 
-    `like[k]` has the shape and dtype of source k. A source without a pair has no entry.
+    `like[k]` has the shape and dtype of source k. A source without a pair has no entry. Sums have the shape of the source.
     """
     cotangents: dict[int, list[Cotangent]] = {}
     for k, cotangent in indexed_cotangents:
@@ -269,9 +283,10 @@ def sum_by_source(indexed_cotangents: Iterable[tuple[int, Cotangent]], like: Any
 
 
 def make_root(node: Node, layout: Layout, g: NodeView) -> tuple[Node, NodeView]:
-    """Return a root of a backward pass: `node`, and the cotangent of its whole content.
+    """Return a root of a backward pass: the pair of `node` and the cotangent of the whole content, in the shape of `node`.
 
-    `g` is the cotangent of the elements that `layout` reads from `node`; elements that `layout` leaves out have the cotangent 0.
+    `g` is the cotangent of the elements that `layout` reads from `node`, in the shape of `layout`. Elements that `layout` leaves out have
+    the cotangent 0.
     """
     return node, sum_cotangents([apply_adjoint(layout, DeferredTerm.of(g), node.size)], node.shape, g.dtype)
 
@@ -290,7 +305,8 @@ def _add_partial(result: NodeView, cotangent: PartialCotangent) -> NodeView:
 def _find_injective_cuts(layout: Layout) -> list[tuple[int | slice, ...] | None]:
     """Return index keys that cut `layout` into at most `MAX_SEPARATE_WRITES` parts, each injective: no part has an element twice.
 
-    The keys cut along the shortest axes. Return `[None]` if more parts are needed, or if `layout` is a view chain or has offset tables.
+    A key has an index for each cut axis, and a full slice for the rest; the parts lack the cut axes. The shortest axes are cut first.
+    Return `[None]` if more parts are needed, or if `layout` is a view chain or has offset tables.
     """
     if layout.base is not None or layout.tables is not None:
         return [None]
@@ -307,9 +323,10 @@ def _find_injective_cuts(layout: Layout) -> list[tuple[int | slice, ...] | None]
 
 
 def _scatter_sum(result: NodeView, cotangent: PartialCotangent) -> NodeView:
-    """Return the sum of the whole cotangent `result` and the partial cotangent `cotangent`, as a new 1-d view.
+    """Return the sum of the whole cotangent `result` and the partial cotangent `cotangent`, as a new 1-d view of a pending node.
 
-    A single scatter adds the values, with a table of the position of each value in `result`.
+    A single scatter adds the values, with a table of the position of each value in `result`. The table, an int64 for each value, is made at
+    once.
     """
     offsets = np.ascontiguousarray(cotangent.layout.offsets().ravel())
     count, size = offsets.size, result.layout.size

@@ -1,4 +1,5 @@
-"""Leaf storages: a storage that requires a gradient holds a leaf of the tape.
+"""Leaf storages: a storage that requires a gradient holds a leaf of the tape. A storage is the mutable cell of a tensor's content, a node.
+A leaf is a tape node without operands: an independent variable.
 
 A recorded write creates a node that reads the leaf, and the gradient is still taken with respect to the value before the write. An
 unrecorded write, for instance by an optimiser, gives the same leaf a new value. A recorded write to a leaf with a constant gradient is an
@@ -32,8 +33,8 @@ def find_leaf(storage: Storage) -> TapeNode | None:
 def _node_after_write(storage: Storage, node: Node) -> Node:
     """Return the node that the leaf storage `storage` holds after a write of `node`: `node` itself or a copy.
 
-    While no tape is recorded, a `node` without a tape node becomes a new value of the leaf. A different node takes the place of the leaf,
-    then kept in `_detached_leaves`. Raise DerivativeError for a recorded write to a leaf with a constant gradient.
+    While no tape is recorded, a `node` without a tape node becomes a new value of the leaf. A node with another tape node takes the place
+    of the leaf, which is then kept in `_detached_leaves`. Raise DerivativeError for a recorded write to a leaf with a constant gradient.
     """
     tape_node = find_leaf(storage)
     if tape_node is None:  # the leaf was freed after the call of the function with this leaf
@@ -50,8 +51,9 @@ def _node_after_write(storage: Storage, node: Node) -> Node:
 
 
 def _check_is_not_update(tape_node: TapeNode, node: Node) -> None:
-    """Raise DerivativeError for a recorded write of `node` to the leaf `tape_node` if the leaf has a constant gradient: the next gradient
-    would be with respect to the old values.
+    """Raise DerivativeError for a recorded write of `node` to the leaf `tape_node` if the leaf has a constant gradient, one off the tape.
+
+    The next gradient would be with respect to the old values.
     """
     grad = None if tape_node.grad_hook is None or node.tape_node is tape_node else tape_node.grad_hook.grad
     if grad is not None and get_tape_node(grad.node) is None:
@@ -98,7 +100,10 @@ class LeafScalarStorage(ScalarStorage):
 
 
 def attach_leaf(storage: Storage, node: Node, tape_node: TapeNode) -> None:
-    """Make `storage` a leaf storage that holds `node`, a node with the leaf `tape_node`."""
+    """Make `storage` a leaf storage that holds `node`, a node with the leaf `tape_node`.
+
+    The class of `storage` becomes `LeafStorage`, or `LeafScalarStorage` for a `ScalarStorage`. An earlier leaf is replaced.
+    """
     _set_node_unchecked(storage, node)
     _leaves[ref(storage, _leaves.pop)] = ref(tape_node)
     _detached_leaves.pop(ref(storage), None)
@@ -115,9 +120,10 @@ def detach_leaf(storage: Storage) -> bool:
 
 
 def replace_content(storage: Storage, node: Node) -> None:
-    """Replace the content of `storage`, which requires a gradient, by `node`, keeping the leaf.
+    """Replace the content of `storage`, which requires a gradient, by `node`, keeping the leaf. Nothing is recorded or checked.
 
-    `node` must be new, without further references, and have the size and dtype of the old content.
+    `node` must be new, without further references, and have the size and dtype of the old content. The tape node of `node` becomes the
+    leaf.
     """
     key = ref(storage)
     node.tape_node = _leaves[key]()

@@ -1,5 +1,5 @@
 """Replayed rules: the cotangents or tangents of a single tape node, and sums of cotangents. Each is recorded once and then replayed
-(`replay.py`).
+(`replay.py`). A tape node records how a graph node was computed from the sources, the operands. The content is the elements computed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ RuleCall = Callable[[TapeNode, list[NodeView], Node | None], Iterable[tuple[int,
 
 def apply_vjp(tape_node: TapeNode, g: NodeView, needed: tuple[int, ...], result: Node | None) -> Iterable[tuple[int, Cotangent]]:
     """Return pairs (k, cotangent of source k) for the sources `needed` of the tape node `tape_node`, given the cotangent `g` of its
-    content.
+    content. This is the VJP.
 
-    This is the VJP. Several pairs of a source add up; a source without a pair has the cotangent 0. `result` is the graph node of
-    `tape_node`, or None if the rule does not read the result.
+    `g` has as many elements as the content. Several pairs of a source add up; a source without a pair has the cotangent 0. `result` is the
+    graph node of `tape_node`, or None if the rule does not read the result. The pairs may be an iterator. Raise DerivativeError for an
+    operation without a rule.
     """
     vjp = get_rule(tape_node.recipe).vjp
     return _replay_rule("vjp", tape_node, [g], needed, result, lambda node, gs, result: vjp(node, gs[0], needed, result))
@@ -30,10 +31,10 @@ def apply_vjp(tape_node: TapeNode, g: NodeView, needed: tuple[int, ...], result:
 
 def apply_jvp(tape_node: TapeNode, tangents: Mapping[int, NodeView], result: Node | None) -> NodeView | None:
     """Return the tangent of the content of the tape node `tape_node`, given `tangents`, the tangents of sources by index; None stands for
-    0.
+    0. This is the JVP.
 
-    This is the JVP. A source without an entry has the tangent 0. `result` is the graph node of `tape_node`, or None if the rule does not
-    read the result.
+    Each tangent is that of the whole content of a source. A source without an entry has the tangent 0. `result` is the graph node of
+    `tape_node`, or None if the rule does not read the result. Raise DerivativeError for an operation without a rule.
     """
     jvp, indices = get_rule(tape_node.recipe).jvp, tuple(tangents)
 
@@ -88,7 +89,7 @@ def _replay_rule(
 
 
 def replay_sum(cotangents: Sequence[Cotangent], recipe: Recipe) -> NodeView:
-    """Return the sum of `cotangents`, partial cotangents of the content of a node with `recipe`, in the shape of this node.
+    """Return the sum of `cotangents`, at least one, whole or partial, of the content of a node with `recipe`, in the shape of this node.
 
     The computation is replayed if the same layouts occurred before. A single whole cotangent is only reshaped.
     """

@@ -1,5 +1,5 @@
-"""The values of derivative computations: nodes viewed through layouts. Storages are not involved, because derivatives never write in
-place.
+"""The values of derivative computations: nodes viewed through layouts. Storages are not involved, because derivatives never write in place.
+A node is an immutable value, in memory or pending. A layout maps the positions of a view to elements of the node.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ class NodeView:
         return self.node.dtype
 
     def view_through(self, layout: Layout) -> NodeView:
-        """Return the view through `layout`, which indexes the elements of this view in row-major order."""
+        """Return the view through `layout`, which indexes the elements of this view in row-major order. Raise IndexOutOfRange for an index
+        outside.
+        """
         return NodeView(self.node, layout.over(self.layout))
 
     def map_layout(self, transform: Callable[[Layout], Layout]) -> NodeView:
-        """Return the view with the layout `transform(self.layout)`."""
+        """Return the view of the same node with the layout `transform(self.layout)`. `transform` maps a layout to a layout, for example to
+        a permutation.
+        """
         return NodeView(self.node, transform(self.layout))
 
     def reshape(self, shape: Shape) -> NodeView:
@@ -58,7 +62,7 @@ class NodeView:
         return NodeView(self.node, self.layout.expand_dims(axes).expand(shape))
 
     def cast(self, dtype: DType) -> NodeView:
-        """Return the elements converted to `dtype`, or this view if it already has the dtype."""
+        """Return the elements converted to `dtype`, as a view of a new pending node, or this view if it already has the dtype."""
         return self if self.dtype is dtype else apply_op(_CAST, [self], dtype)
 
     def to_node(self) -> Node:
@@ -90,7 +94,7 @@ class DeferredTerm:
 
     @staticmethod
     def of(x: NodeView) -> DeferredTerm:
-        """Return the view `x` itself as a term, without an operation."""
+        """Return the view `x` itself as a term, without an operation: the only operand."""
         return DeferredTerm(None, [x], x.shape, x.dtype)
 
     def to_view(self) -> NodeView:
@@ -108,8 +112,10 @@ class DeferredTerm:
         return DeferredTerm(self.op, operands, shape, self.dtype)
 
     def sum_trailing(self, kept_ndim: int) -> NodeView:
-        """Return the sum of the term over the axes after the first `kept_ndim`, as a view of a new pending node. Without further axes, the
-        result is the term itself (`to_view`).
+        """Return the sum of the term over the axes after the first `kept_ndim`, as a view of a new pending node. The term is not changed.
+
+        Along axes where every view is broadcast, the sum is a multiplication by their size. Without axes to sum, the result is the term
+        itself (`to_view`).
         """
         views = [x for x in self.operands if isinstance(x, NodeView)]
         broadcast_axes = [
@@ -137,10 +143,10 @@ def _is_broadcast(layout: Layout, axis: int) -> bool:
 
 
 def apply_op(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> NodeView:
-    """Return the elementwise operation `op` on `operands`, as a view of a new pending node.
+    """Return the elementwise operation `op` on `operands`, as a view of a new pending node, in the axis order of the operands.
 
-    `operands` are views of equal shape, at least one, and numbers. The result is stored in the memory order shared by the operands, or in
-    row-major order, and viewed in their axis order. `dtype` defaults to the operation's result dtype.
+    `operands` are views of equal shape, at least one, and numbers. The result is stored in the memory order shared by the operands, or else
+    in row-major order. `dtype` defaults to the operation's result dtype; operands are not converted.
     """
     layouts = [x.layout if isinstance(x, NodeView) else None for x in operands]
     sources = tuple([x.node if isinstance(x, NodeView) else x for x in operands])
@@ -160,7 +166,9 @@ def full_view(value: Number, shape: Shape, dtype: DType) -> NodeView:
 
 
 def apply_reduction(reduction: Reduction, x: NodeView, kept_ndim: int) -> NodeView:
-    """Return the reduction `reduction` of `x` over the axes after the first `kept_ndim`, as a view of a new pending node."""
+    """Return the reduction `reduction` of `x` over the axes after the first `kept_ndim`, as a view of a new pending node. These axes are
+    dropped.
+    """
     return NodeView(Node.of(reduction, x.shape[:kept_ndim], reduction.result_dtype(x.dtype), (x.node,), (x.layout,)))
 
 
@@ -171,7 +179,9 @@ def add_views(x: NodeView, y: NodeView) -> NodeView:
 
 def apply_store(old: NodeView, target: Layout, value: NodeView) -> NodeView:
     """Return the elements of `old` in row-major order, as a new 1-d view, after `value` is written through `target`, a layout of the
-    elements. `old` itself stays unchanged.
+    elements.
+
+    `value` has the shape of `target`; the dtype of the result is that of `old`. The new node is pending, and `old` itself stays unchanged.
     """
     node = old.to_node()
     content_layout = Layout.contiguous((node.size,))
@@ -181,8 +191,8 @@ def apply_store(old: NodeView, target: Layout, value: NodeView) -> NodeView:
 def apply_scatter(operation: Scatter, old: NodeView, target: Layout, value: NodeView, indices: Sequence[NodeView]) -> NodeView:
     """Return the elements of `old` in row-major order, as a new 1-d view, after the scatter `operation` of `value` at `indices`.
 
-    `target` is a layout of the elements of `old`. The last axes of `target`, an axis for each of `indices`, are indexed. `old` itself stays
-    unchanged.
+    `target` is a layout of the elements of `old`. The last axes of `target`, an axis for each of `indices`, are indexed. `value` and
+    `indices` have the shape of the other axes. The new node is pending, and `old` itself stays unchanged.
     """
     node = old.to_node()
     content_layout = Layout.contiguous((node.size,))

@@ -1,6 +1,7 @@
 """Derivatives of reductions and running reductions. The functions of a rule (`GradRule`) take the `tape_node` or the `recipe` of an
 operation. `g` is the cotangent of the result, and `source_tangents` has the tangents of sources by index. `wanted` has the indices of the
-sources for which a cotangent is needed. `result` is the node of the result, or None unless the rule reads the result.
+sources for which a cotangent is needed. `result` is the node of the result, or None unless the rule reads the result. A reduction has a
+single source, number 0. A running reduction runs along the last axis; the state after an element is a result.
 
 Sums, extrema and products have formulas of their own. Each further reduction is differentiated element by element. Let the states be s(k +
 1) = f(s(k), x(k)), and g(k) the given cotangent of s(k + 1). The total cotangent of s(k + 1) is l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k
@@ -55,7 +56,8 @@ def _reduction_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], 
     """Yield (0, cotangent of the source) for a reduction with tape node `tape_node`, given the cotangent `g` of the result
     (`GradRule.vjp`).
 
-    For `max` and `min`, `result` must not be None: the elements equal to the result share the cotangent equally.
+    For `max` and `min`, `result` must not be None: the elements equal to the result share the cotangent equally. Raise DerivativeError for
+    a reduction whose step has no derivative (`_derive_step`).
     """
     name = tape_node.recipe.op.name
     layout = tape_node.layouts[0]
@@ -80,8 +82,8 @@ def _reduction_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], 
 def _reduction_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
     """Return the tangent of the result of the reduction `tape_node` (`GradRule.jvp`), or None for the tangent 0.
 
-    `source_tangents[0]` is the tangent of the source. `result` is the node of the result. The rules of `max` and `min` read `result`, so
-    None is not allowed for them.
+    `source_tangents[0]`, the tangent of the source, must be given. The rules of `max` and `min` need `result`, not None: the tangent is the
+    mean over the elements equal to the result. Raise DerivativeError as `_reduction_vjp` does.
     """
     op: Any = tape_node.recipe.op
     tangent, kept_ndim = read_tangent(tape_node, 0, source_tangents[0]), len(tape_node.recipe.shape)
@@ -109,24 +111,24 @@ def _reduction_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, res
 
 
 def _broadcast(x: NodeView, layout: Layout, kept_ndim: int) -> NodeView:
-    """Return `x`, one value for each result, broadcast to the shape of the reduced elements, `layout.shape`.
+    """Return a view of `x`, one value for each result, broadcast to the shape of the reduced elements, `layout.shape`.
 
-    The first `kept_ndim` axes are kept by the reduction.
+    The first `kept_ndim` axes, the shape of `x`, are kept by the reduction.
     """
     return x.broadcast_along(range(kept_ndim, layout.ndim), layout.shape[kept_ndim:])
 
 
 def _count_ties(x: NodeView, result: Node, kept_ndim: int) -> NodeView:
-    """Return how many elements of `x` equal the extremum, for each extremum in `result`, in the dtype of `x`.
+    """Return how many elements of `x` equal the extremum, for each extremum in `result`, in the dtype of `x` and the shape of `result`.
 
-    The first `kept_ndim` axes of `x` are kept by the reduction.
+    The first `kept_ndim` axes of `x` are kept by the reduction, and are the axes of `result`.
     """
     hit = apply_op(_EQUAL, [x, _broadcast(NodeView(result), x.layout, kept_ndim)])
     return apply_reduction(_SUM, hit.cast(x.dtype), kept_ndim)
 
 
 def _prod_vjp(x: NodeView, g: NodeView) -> NodeView:
-    """Return the cotangents of the elements `x` of products along the last axis, given the cotangents `g` of the products."""
+    """Return the cotangents of the elements `x` (..., n) of products along the last axis, given the products' cotangents `g` (...)."""
     factors = _other_products(x)
     return apply_op(_MULTIPLY, [_conjugate(factors), _broadcast(g.cast(factors.dtype), x.layout, len(g.shape))])
 
@@ -149,9 +151,10 @@ def _reverse(x: NodeView) -> NodeView:
 
 
 def _shift(x: NodeView, fill: Number | None, by: int = 1) -> NodeView:
-    """Return `x` shifted towards higher indices by `by` positions along the last axis; the last `by` elements are dropped.
+    """Return a copy of `x` shifted towards higher indices by `by` positions, at least 1, along the last axis; the last `by` elements are
+    dropped.
 
-    The front is filled with `fill`, or with 0 if `fill` is None.
+    The front is filled with `fill`, or with 0 if `fill` is None. The shape stays.
     """
     shape, last_axis = x.shape, len(x.shape) - 1
     filled = full_view(0.0 if fill is None else fill, shape, x.dtype)
@@ -176,7 +179,8 @@ def _running_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], re
     """Yield (0, cotangent of the source) for a running reduction with tape node `tape_node`, given the cotangent `g` of the result
     (`GradRule.vjp`).
 
-    `result`, the graph node of the running reduction, must not be None, except for a sum.
+    `result`, the graph node of the running reduction, must not be None, except for a sum. Raise DerivativeError for a reduction whose step
+    has no derivative (`_derive_step`).
     """
     op: Any = tape_node.recipe.op
     g = g.reshape((tape_node.recipe.size,)).view_through(tape_node.target)  # in the axis order of the source
@@ -191,7 +195,8 @@ def _running_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, resul
     """Return the tangent of the result of the running reduction `tape_node`, given the tangent of the source under index 0
     (`GradRule.jvp`).
 
-    `result`, the graph node of the running reduction, must not be None, except for a sum.
+    `result`, the graph node of the running reduction, must not be None, except for a sum. The tangent may have one axis, in the order of
+    the result's elements. Raise DerivativeError as `_running_vjp` does.
     """
     op: Any = tape_node.recipe.op
     tangent = read_tangent(tape_node, 0, source_tangents[0])
@@ -225,9 +230,10 @@ def _last_state_vjp(tape_node: TapeNodeLike, x: NodeView, g: NodeView) -> NodeVi
 
 
 def _running_states_vjp(reduction: Reduction, x: NodeView, states: NodeView, g: NodeView) -> NodeView:
-    """Return the cotangents of the elements `x` of a running reduction by `reduction` along the last axis.
+    """Return the cotangents of the elements `x` of a running reduction by `reduction` along the last axis, in the shape and dtype of `x`.
 
-    `states` are the results of the running reduction, one after each element, and `g` their cotangents.
+    `states` are the results of the running reduction, one after each element, and `g` their direct cotangents, from the results alone. The
+    shapes are equal.
     """
     dtype = states.dtype
     if reduction in _recurrences.values():
@@ -253,7 +259,7 @@ def _running_states_vjp(reduction: Reduction, x: NodeView, states: NodeView, g: 
 def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tangent: NodeView) -> NodeView:
     """Return the tangents of the results `states` of a running reduction by `reduction` along the last axis, one after each element.
 
-    `tangent` has the tangents of the elements `x`.
+    `tangent` has the tangents of the elements `x`. Arguments and result have the shape of `x`.
     """
     dtype = states.dtype
     if reduction in _recurrences.values():
@@ -276,11 +282,12 @@ def _running_states_jvp(reduction: Reduction, x: NodeView, states: NodeView, tan
 
 
 def _set_first_value(step_derivatives: StepDerivatives, values: NodeView, elements: NodeView) -> NodeView:
-    """Return `values` with its first element along the last axis replaced by that of `elements`, if `step_derivatives` has no initial
+    """Return `values` with the first element along the last axis replaced by that of `elements`, if `step_derivatives` has no initial
     state.
 
     The reduction then takes the first element itself as the state, so the derivative of the first step is 1. `elements` has the tangents or
-    cotangents, which pass this step unchanged. With an initial state, or an empty last axis, `values` itself is returned.
+    cotangents, which pass this step unchanged; they are converted to the dtype of `values`. With an initial state, or an empty last axis,
+    `values` itself is returned.
     """
     if step_derivatives.initial_state is not None or not values.shape[-1]:
         return values
@@ -290,7 +297,10 @@ def _set_first_value(step_derivatives: StepDerivatives, values: NodeView, elemen
 
 
 def _real_linear_parts(value_at_1: NodeView, value_at_1j: NodeView) -> tuple[NodeView, NodeView]:
-    """Return a and b of the map f(g) = `a g + b conj(g)`, linear over the reals, given `value_at_1` = f(1) and `value_at_1j` = f(1j)."""
+    """Return a and b of the map f(g) = `a g + b conj(g)`, which is linear over the reals.
+
+    `value_at_1` = f(1) and `value_at_1j` = f(1j) determine the map. Arguments and results are complex, element by element.
+    """
     rotated = apply_op(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
     return tuple([apply_op(_MULTIPLY, [apply_op(op, [value_at_1, rotated]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
@@ -299,9 +309,10 @@ class StepDerivatives(NamedTuple):
     """The derivatives of a reduction step, which maps the state before and an element to the new state.
 
     `initial_state` is the initial state, or None if the first element is the initial state. The operations read three values: 0 is the
-    state before, 1 the element, and 2 as follows. `by_state` computes the derivative by the state before. `by_state_imaginary`, for complex
-    states, is the cotangent of the state before for the cotangent 1j. `by_element` computes the element's cotangent, where value 2 is the
-    new state's cotangent. `of_element` computes the new state's tangent, where value 2 is the element's tangent. None stands for 0.
+    state before, 1 the element, and 2 as follows. `by_state` computes the derivative by the state before; for complex states, this is the
+    cotangent of the state before for the new state's cotangent 1. `by_state_imaginary` computes the same for the cotangent 1j, and is None
+    for real states. `by_element` computes the element's cotangent, where value 2 is the new state's cotangent. `of_element` computes the
+    new state's tangent, where value 2 is the element's tangent. Any other None stands for 0.
     """
 
     initial_state: Number | None
@@ -314,9 +325,10 @@ class StepDerivatives(NamedTuple):
 @register("derivatives of reductions", "the derivative of one step, by reduction and dtype")
 @lru_cache(MAX_CACHED_FORMULAS)
 def _derive_step(reduction: Reduction, dtype: DType) -> StepDerivatives:
-    """Return the derivatives of the step of `reduction` for elements of `dtype`.
+    """Return the derivatives of the step of `reduction` for elements of `dtype`. Cached.
 
-    Raise DerivativeError if the state has several parts or no derivative, or is not the result.
+    Raise DerivativeError if the state has several parts or no derivative, or is not the result. A flag for the first element, kept beside
+    the state, does not count as a part.
     """
     states = reduction.state_dtypes(dtype)
     from_first = len(states) == 2 and states[0] is boolean
@@ -343,9 +355,9 @@ def _derive_step(reduction: Reduction, dtype: DType) -> StepDerivatives:
 
 
 def _to_operation(e: Expr | None, name: str, dtype: DType) -> DerivativeOp | None:
-    """Return a formula as an operation with at least one operand, to determine the shape; None (for 0) if `e` is None.
+    """Return the formula `e` as an operation with at least one operand, to determine the shape; None (for 0) if `e` is None.
 
-    A constant formula gets the state, of `dtype`, as an operand. `name` is the name of the new operation.
+    A constant formula gets the state, value 0 of `dtype`, as an operand. `name` is the name of a new operation.
     """
     if e is None:
         return None
@@ -367,13 +379,17 @@ def _apply_partial(partial: DerivativeOp | None, operands: Sequence[NodeView], s
 def _accumulate_backward(slopes: NodeView, g: NodeView) -> NodeView:
     """Return the total cotangents y of a sequence of states along the last axis: y(k) = g(k) + slopes(k + 1) y(k + 1).
 
-    `g` has the direct cotangents of the states, and `slopes` the derivatives of each state by the state before.
+    `g` has the direct cotangents of the states, and `slopes`, of equal shape, the derivatives of each state by the state before. Behind the
+    last state, y is 0.
     """
     return _reverse(_solve_recurrence(_shift(_reverse(slopes), 0.0), _reverse(g)))
 
 
 def _solve_recurrence(slopes: NodeView, addends: NodeView) -> NodeView:
-    """Return y(k) = slopes(k) y(k - 1) + addends(k) along the last axis, starting from 0. `slopes` and `addends` have equal shapes."""
+    """Return y(k) = slopes(k) y(k - 1) + addends(k) along the last axis, with y(-1) = 0, in the dtype of `slopes`.
+
+    `slopes` and `addends` have equal shapes. Real numbers narrower than float64 are computed as float32.
+    """
     dtype = slopes.dtype
     if dtype.is_complex:
         return _solve_by_doubling(slopes, addends)
@@ -382,7 +398,7 @@ def _solve_recurrence(slopes: NodeView, addends: NodeView) -> NodeView:
 
 
 def _solve_by_doubling(slopes: NodeView, addends: NodeView) -> NodeView:
-    """Return y(k) = slopes(k) y(k - 1) + addends(k) along the last axis, starting from 0, for complex `slopes` and `addends`.
+    """Return y(k) = slopes(k) y(k - 1) + addends(k) along the last axis, with y(-1) = 0, for complex `slopes` and `addends` of equal shape.
 
     A pair of complex numbers does not fit into an element of a running reduction. So the recurrence is solved in log2(n) passes, over the
     last 1, 2, 4, ... elements.
@@ -396,9 +412,9 @@ def _solve_by_doubling(slopes: NodeView, addends: NodeView) -> NodeView:
 
 
 def _solve_with_conjugate(slopes: NodeView, conjugate_slopes: NodeView, addends: NodeView) -> NodeView:
-    """Return y(k) = slopes(k) y(k - 1) + turned(k) conj(y(k - 1)) + addends(k) along the last axis, starting from 0, in log2(n) passes.
+    """Return y(k) = a(k) y(k - 1) + b(k) conj(y(k - 1)) + addends(k) along the last axis, with y(-1) = 0, in log2(n) passes.
 
-    `slopes`, `conjugate_slopes` and `addends` have equal shapes.
+    `slopes` has a, and `conjugate_slopes` has b. Both, and `addends`, are complex, of equal shape.
     """
     span, count = 1, slopes.shape[-1]
     while span < count:
@@ -419,7 +435,10 @@ def _apply_both(slopes: NodeView, conjugate_slopes: NodeView, x: NodeView, conju
 
 
 def _pair_up(slopes: NodeView, addends: NodeView) -> NodeView:
-    """Return `slopes + 1j * addends`: pairs of real numbers as complex numbers, as a running reduction takes one element at a time."""
+    """Return `slopes + 1j * addends`: pairs of real numbers as complex numbers, as a running reduction takes one element at a time.
+
+    The result is complex128 for float64 `slopes`, else complex64.
+    """
     wide = complex128 if slopes.dtype is float64 else complex64
     return apply_op(_pair_op(wide.part), [slopes.cast(wide.part), addends.cast(wide.part)], wide)
 

@@ -1,5 +1,5 @@
 """Replay of recorded derivative computations: record the nodes created by a rule once, and later create the same nodes from new inputs. A
-`Recording` lists a step for each created node.
+`Recording` lists a step for each created node. Inputs are nodes and numbers; a placeholder is a node without a value, in place of an input.
 
 The nodes of a rule follow from recipes, layouts and shapes alone. So the rule runs once with placeholders for its inputs, and the created
 nodes are recorded as `Recording`. A cache finds the recording by a key of everything the nodes depend on.
@@ -35,7 +35,8 @@ class ReplayStep(NamedTuple):
 
 
 class RecordedOutput(NamedTuple):
-    """One recorded result, the cotangent or tangent for index `source_index`: value number `value_index` seen through `layout`.
+    """One recorded result, the cotangent or tangent for index `source_index`: value number `value_index` of the `Recording`, seen through
+    `layout`.
 
     `target` and `is_injective` describe a partial cotangent (`PartialCotangent`). `target` is None for a cotangent of the whole source.
     """
@@ -63,7 +64,8 @@ class Recording:
         """Return a recording of the pending nodes that lead from the nodes and numbers `inputs` to `outputs`, pairs of an index and a
         cotangent.
 
-        Nodes in memory and numbers besides the inputs become constants.
+        Nodes in memory and numbers besides the inputs become constants, and are kept alive by the recording. A further pending node is
+        recorded with all that it reads.
         """
         number_of: dict[int, int] = {id(x): k for k, x in enumerate(inputs)}
         constants: list[Node | Scalar] = []
@@ -91,7 +93,11 @@ class Recording:
         return cls(constants, steps, [_record_output(k, cotangent, number_of) for k, cotangent in outputs])
 
     def replay(self, inputs: Sequence[Node | Scalar]) -> list[tuple[int, Cotangent]]:
-        """Return the results of the computation for the new inputs `inputs`, in the recorded order. The new nodes are pending."""
+        """Return the results of the computation for `inputs`, in the order of the recorded inputs: pairs of an index and a cotangent.
+
+        The pairs have the recorded order. The new nodes are pending. Shapes and layouts of the inputs must be those of the recorded inputs;
+        this is not checked.
+        """
         values = [*self.constants, *inputs]
         input_count = len(values)
         fast_path = upcalls.installed
@@ -132,11 +138,12 @@ Computation = Callable[[Sequence[Node | Scalar]], IndexedCotangents]
 def replay_or_record(
     key: Hashable, inputs: Sequence[Node | Scalar], compute: Computation, find_recording: Callable[[], Recording] | None = None
 ) -> list[tuple[int, Cotangent]]:
-    """Return the results of `compute(inputs)`, replayed from a recording if `key` is in the cache.
+    """Return the results of `compute(inputs)`, as new pending nodes, replayed from a recording if `key` is in the cache.
 
     The results are pairs of an index and a cotangent or tangent. `key` must hold everything the results depend on, except for the
     identities of `inputs`. On a miss, `find_recording()` gives the recording, if this function is given. Otherwise `compute` is recorded
-    with placeholders. While sizes are symbolic, `compute` is called directly.
+    with placeholders; so `compute` must not read values. The new recording is cached. While sizes are symbolic, `compute` is called
+    directly.
     """
     if _sizes_are_symbolic.get():
         return list(compute(inputs))
@@ -150,8 +157,9 @@ def replay_or_record(
 def record_steps(inputs: Sequence[Node | Scalar], compute: Computation, symbolic_sizes: SymbolicSizes | None = None) -> Recording:
     """Return a recording of the computation of `compute` from the nodes and numbers `inputs`.
 
-    `compute` is called with placeholders of the same shapes, or of symbolic sizes if `symbolic_sizes`, a map from numbers to symbolic
-    sizes, is given. With symbolic sizes, the computations inside `compute` are not cached. The recording itself is never cached here.
+    `compute` is called without a tape, with placeholders of the same shapes for nodes, and with copies of the numbers. If `symbolic_sizes`
+    is given, the placeholders have symbolic sizes in place of the present sizes. Then the computations inside `compute` are not cached. The
+    recording itself is never cached here.
     """
 
     def make_placeholder(x: Node | Scalar) -> Node | Scalar:

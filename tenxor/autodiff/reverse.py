@@ -24,10 +24,10 @@ Root = tuple[Node, NodeView]  # a result, and the cotangent of its content
 
 
 class TapeSlice(NamedTuple):
-    """A slice of the tape.
+    """A slice of the tape: the tape nodes behind given results.
 
-    `order` lists the tape nodes, oldest first. `result_nodes` maps each tape node whose derivative reads the result to the graph node
-    that holds the result. `has_older` is True if the tape continues beyond the slice, to nodes older than the first requested number.
+    `order` lists the tape nodes, oldest first. `result_nodes` maps each tape node whose derivative reads the result to the graph node that
+    holds the result. `has_older` is True if the tape continues beyond the slice, to nodes older than the first requested number.
     """
 
     order: list[TapeNode]
@@ -35,10 +35,10 @@ class TapeSlice(NamedTuple):
     has_older: bool
 
     def recording_context(self, inputs: Iterable[NodeView]) -> AbstractContextManager[None]:
-        """Return the context in which to compute derivatives of this slice from `inputs`, the initial cotangents or tangents.
+        """Return the context manager in which to compute derivatives of this slice from `inputs`, the initial cotangents or tangents.
 
-        The context records a tape, for second derivatives, only if the slice continues to older nodes or an element of `inputs` is on a
-        tape.
+        The context keeps the caller's tape mode, for second derivatives, if the slice continues to older nodes or an element of `inputs` is
+        on a tape. Otherwise new nodes get no tape nodes (`use_tape_mode(None)`).
         """
         is_recording = self.has_older or any([get_tape_node(g.node) is not None for g in inputs])
         return nullcontext() if is_recording else use_tape_mode(None)
@@ -94,7 +94,8 @@ def reachable_from(order: Sequence[TapeNode], sources: Iterable[TapeNode]) -> se
 def compute_cotangents(roots: Sequence[Root], wanted: Collection[TapeNode]) -> dict[TapeNode, NodeView]:
     """Return the cotangents of the tape nodes `wanted`, given `roots`, pairs of a result and the cotangent of the content.
 
-    A tape node that no result depends on has no entry. Raise DerivativeError if an earlier backward pass has freed a tape node.
+    A cotangent has the shape of the content, and may be pending. A tape node that no result depends on has no entry. No residual is freed.
+    Raise DerivativeError if an earlier backward pass has freed a tape node, or an operation has no derivative.
     """
     tape_slice = collect_tape([node for node, _ in roots], min([tape_node.serial for tape_node in wanted], default=0))
     wanted_set = frozenset(wanted)
@@ -112,9 +113,9 @@ def compute_cotangents(roots: Sequence[Root], wanted: Collection[TapeNode]) -> d
 def compute_at_boundary(roots: Sequence[Root], wanted: Collection[TapeNode], boundary: Collection[TapeNode]) -> dict[TapeNode, NodeView]:
     """Return the cotangents of the tape nodes `wanted`, with a backward pass that stops at the tape nodes `boundary`, the boundary.
 
-    `roots` are pairs of a result and its cotangent. `wanted` is a subset of `boundary`. The boundary nodes count as independent
-    variables: if node b of the boundary was computed from node a of the boundary, the cotangent of a leaves out the contribution
-    through b. A tape node that no result depends on has no entry.
+    `roots` are pairs of a result and its cotangent. `wanted` is a subset of `boundary`. The boundary nodes count as independent variables:
+    the cotangent of a boundary node leaves out contributions through the rest of the boundary. A tape node without influence on the results
+    has no entry. A cotangent has the shape of the content, and may be pending.
     """
     tape_slice = collect_tape([node for node, _ in roots], min([tape_node.serial for tape_node in wanted], default=0))
     depends = reachable_from(tape_slice.order, wanted)
@@ -126,11 +127,11 @@ def compute_at_boundary(roots: Sequence[Root], wanted: Collection[TapeNode], bou
 
 
 def accumulate_grads(roots: Sequence[Root], *, free_residuals: bool) -> None:
-    """Run the backward pass of `Tensor.backward`: pass the cotangent of each tape node with a handler to its `GradHandler`, which runs
-    hooks and adds to the gradient.
+    """Run the backward pass of `Tensor.backward`: pass the cotangent of each tape node with a handler to its `GradHandler`.
 
-    `roots` are pairs of a result and the cotangent of the content. With `free_residuals`, each tape node drops the sources, and so the
-    residuals, after the visit, unless traced by `vmap`. A second backward pass over the same tape then raises DerivativeError.
+    The handler runs hooks and adds to the gradient, which may stay pending. `roots` are pairs of a result and the cotangent of the content.
+    With `free_residuals`, each visited tape node drops the sources, and so the residuals, unless it is a leaf or traced by `vmap`. A second
+    backward pass over the same tape then raises DerivativeError.
     """
     tape_slice = collect_tape([node for node, _ in roots])
 
@@ -162,8 +163,9 @@ def _run_from_roots(
 ) -> None:
     """Run the backward pass over `tape_slice`, visiting only tape nodes that depend on `wanted`.
 
-    `roots` are pairs of a result and its cotangent. `on_cotangent` receives each tape node in `wanted` with its cotangent, and returns the
-    cotangent to continue with. `on_visited` receives each segment of the tape after the visit.
+    `roots` are pairs of a result and its cotangent. `on_cotangent` receives each tape node in `wanted` with a cotangent, and the cotangent;
+    the result is the cotangent to continue with. `on_visited` receives each segment, a list of tape nodes visited together, after the
+    visit. The dict `tape_slice.result_nodes` is emptied.
     """
     depends = reachable_from(tape_slice.order, wanted)
     run_backward_pass(
@@ -185,10 +187,10 @@ def _initial_cotangents(roots: Sequence[Root], depends: Collection[TapeNode]) ->
 
 
 def find_segment_inputs(roots: Iterable[Node], oldest: int) -> list[TapeSource]:
-    """Return the inputs of the tape segment that leads to `roots`: the roots and operands whose tape node has a serial number below
-    `oldest`.
+    """Return the inputs of the tape segment that leads to `roots`, recorded since the serial number `oldest`.
 
-    An input is a graph node, or a tape node where no derivative reads the input's value. Each tape node gives one input.
+    The inputs are the roots and operands whose own tape node has a serial number below `oldest`. An input is a graph node, or a tape node
+    where no derivative reads the input's value. Each tape node gives one input.
     """
     roots = list(roots)
     operand_of = {
@@ -201,9 +203,9 @@ def find_segment_inputs(roots: Iterable[Node], oldest: int) -> list[TapeSource]:
 def detach_segment(node: Node, oldest: int, *, even_if_older: bool = False) -> None:
     """Detach `node` from the tape segment recorded since the number `oldest`, to free the residuals of the segment.
 
-    Tape nodes numbered below `oldest` stay intact. Nothing happens if `node` is off the tape, or older itself. A segment that reads older
-    nodes may belong to an outer derivative, so it is detached only if `even_if_older`. A traced node is never detached, as `vmap` replays
-    the tape for the whole batch.
+    The tape nodes of the segment lose their sources, and `node` loses the tape node. Tape nodes numbered below `oldest` stay intact.
+    Nothing happens if `node` is off the tape, or older itself. A segment that reads older nodes may belong to an outer derivative, so it is
+    detached only if `even_if_older`. A traced node is never detached, as `vmap` replays the tape for the whole batch.
     """
     tape_node = get_tape_node(node)
     if tape_node is None or tape_node.serial < oldest or node.is_traced:

@@ -1,4 +1,6 @@
-"""Differentiation rules by the kind of recipe, and the residuals that follow from them."""
+"""Differentiation rules by the kind of recipe, and the residuals that follow from them. A recipe is an operation with parameters, shapes,
+dtypes and operand layouts, but without operands. A residual is a value of the forward pass that the derivative reads.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def has_custom_rule(recipe: Recipe) -> bool:
 
 def is_replayable(recipe: Recipe) -> bool:
     """Return whether the nodes created by the rule of `recipe` follow from the recipe alone. Then a recording can be replayed for every
-    node with this recipe.
+    node with this recipe. A recipe with an uncacheable layout key (`Recipe.is_uncacheable`) gives False.
     """
     return not (recipe.is_uncacheable or has_custom_rule(recipe))
 

@@ -1,5 +1,6 @@
-"""The backward pass through an iteration of a scan loop (`scan_body.py`), traced: from cotangents of the iteration's results to
-cotangents of the inputs.
+"""The backward pass through an iteration of a scan loop (`scan_body.py`), traced: from cotangents of the iteration's results to cotangents
+of the inputs. The trace becomes a program (`NodeProgram`), whose values are numbered: the inputs first, then the created nodes. Carried
+values go from iteration to iteration; captured values are equal in every iteration.
 """
 
 from __future__ import annotations
@@ -46,20 +47,23 @@ class AccumulatedCotangent(NamedTuple):
 
 
 class BackwardProgram:
-    """The traced backward pass of an iteration. `is_complete` says whether it can run by iteration; otherwise `trace_backward` returns
+    """The traced backward pass of an iteration. If `is_complete` is False, the pass cannot run by iteration, and `trace_backward` returns
     None.
 
     The inputs of `program` begin with the iteration's nodes in `forward_nodes`. Next come the cotangents of the new carried values and of
     the output elements, then the sums so far. `residuals` lists the residuals: the values of the iteration to stack besides inputs and
     results.
 
-    `carry_cotangents` and `x_cotangents` are the numbers of the cotangents of carried values and sequence elements, None for 0.
+    `carry_cotangents` and `x_cotangents` are the value numbers of the cotangents of carried values and sequence elements, None for 0.
     `captured_cotangents` maps the index of a captured value to the description of its cotangent; 0 has no entry. `stacked_values` are the
-    numbers of values to be read by products over the iterations.
+    value numbers to be read by products over the iterations.
     """
 
     def __init__(self, body: ScanBody, wanted_xs: Sequence[bool]) -> None:
-        """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `wanted_xs`."""
+        """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `wanted_xs`.
+
+        The tape must be that of the trace of `body`. No value is computed.
+        """
         results = [*body.next_carries, *body.ys]
         gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in results]
         carry_tape_nodes = [get_tape_node(node) for node in body.carries]
@@ -143,8 +147,8 @@ class BackwardProgram:
 def trace_backward(body: ScanBody, wanted_xs: Sequence[bool]) -> BackwardProgram | None:
     """Return the traced backward pass of the iteration `body`, or None if it cannot run by iteration.
 
-    The pass leads to the carried values, the captured values, and the sequences with True in `wanted_xs`. The pass must not read the result
-    of an operation outside kernels, nor a placeholder besides the inputs of the pass.
+    The pass leads to the carried values, the captured values, and the sequences with True in `wanted_xs`; inputs off the tape are left out.
+    The result is None if the pass reads the result of an operation outside kernels, or a placeholder besides the inputs of the pass.
     """
     with use_tape_mode(None):
         traced = BackwardProgram(body, wanted_xs)
@@ -161,8 +165,11 @@ def _operands(total: Node) -> list[Node]:
 
 
 def _is_sum_of_products(node: Node) -> bool:
-    """Return whether `node`, a cotangent, is a sum of products whose operands are smaller than the result, so that keeping them is
+    """Return whether `node`, a cotangent, is a pending sum of products whose operands are smaller than the result, so that keeping them is
     cheaper.
+
+    The sum must depend on an argument of the traced function, and read the whole product; the product must have two nodes as operands
+    (`is_worth_combining`).
     """
     if node.recipe.op is not SUM or not node.is_traced:
         return False
@@ -175,8 +182,8 @@ def _is_sum_of_products(node: Node) -> bool:
 def _is_costly(node: Node) -> bool:
     """Return whether the value of `node` is costly to recompute, and so kept by the forward pass.
 
-    An elementwise operation is costly above `MAX_RECOMPUTED_COST` additions per element, if the value is no larger than the operands
-    together. Other operations are always costly.
+    An elementwise operation is costly above `MAX_RECOMPUTED_COST` additions per element, if the value has no more bytes than the distinct
+    operands together. Other operations are always costly.
     """
     if type(node.op) is not Op:
         return True
@@ -188,10 +195,10 @@ def _is_costly(node: Node) -> bool:
 
 def _choose_residuals(body: ScanBody, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
     """Return the values of the iteration `body` to keep for the backward pass to the nodes `ends`: values that are costly to recompute
-    (`_is_costly`).
+    (`_is_costly`). Each is listed once, and is a node of the trace.
 
     The nodes `fixed` are in memory anyway, and are not listed. If the only reader of such a value is an elementwise operation of the same
-    shape, the reader's result is kept instead.
+    shape, the reader's result is kept instead. A value read by the backward pass itself is always kept.
     """
     iteration_nodes = set(body.traced_nodes.order)
     readers: dict[Node, list[Node]] = {}

@@ -47,8 +47,8 @@ EMPTY_BUFFER = allocate(0)
 
 
 def make_placeholder(shape: tuple[int, ...], dtype: DType) -> Node:
-    """Return a placeholder of `shape` and `dtype` for a value that differs between iterations. It is a leaf of the tape if a tape is
-    recorded and the dtype is differentiable.
+    """Return a placeholder of `shape` and `dtype` for a value that differs between iterations. The placeholder is a leaf of the tape if a
+    tape is recorded and the dtype is differentiable, and has the mark `TRACED` otherwise.
     """
     node = Node(intern_recipe(PLACEHOLDER, shape, dtype))
     is_leaf = tape_mode.get() and is_smooth(dtype)
@@ -59,8 +59,9 @@ def make_placeholder(shape: tuple[int, ...], dtype: DType) -> Node:
 class TracedNodes(NamedTuple):
     """The nodes between the inputs and the results of a traced function.
 
-    `order` lists the nodes, operands first. `captured` lists the remaining nodes they read. `constant_clones` maps a pending constant
-    to its clone in `order`, as another thread may compute the original.
+    `order` lists the nodes, operands first. `captured` lists the remaining nodes they read, besides the inputs: values equal in each
+    iteration. `constant_clones` maps a pending constant, a node computed from numbers alone, to its clone in `order`, as another thread may
+    compute the original.
     """
 
     order: list[Node]
@@ -125,8 +126,8 @@ class ScanBody(NamedTuple):
         """Return a program that creates the nodes of the iteration from new inputs.
 
         The inputs are the carried values, the sequence elements and the captured values, in this order. `value_numbers` of the program
-        gives the numbers of the nodes in `next_carries` and `ys`. The program refers to traced nodes only by this dict, emptied by the
-        caller to free them.
+        gives the numbers of the nodes in `next_carries` and `ys`. The program refers to traced nodes only by this dict; the caller empties
+        it to free them.
         """
         return NodeProgram([*self.carries, *self.xs, *self.traced_nodes.captured], self.traced_nodes)
 
@@ -134,8 +135,9 @@ class ScanBody(NamedTuple):
 def make_output_node(view: NodeView, distinct_from: Iterable[Node]) -> Node:
     """Return a pending node with the content of `view`, so that the content gets a buffer of its own.
 
-    The result is the node `view.to_node()` if it is not in `distinct_from`, is pending, depends on an argument of the traced function, and
-    is no placeholder or reinterpretation of other bytes. Otherwise the result is a pending copy.
+    The result is the node `view.to_node()` if it is not in `distinct_from`, is pending, and depends on an argument of the traced function.
+    A placeholder, or a reinterpretation of other bytes, does not serve. Otherwise the result is a pending copy, recorded on the tape if a
+    tape is recorded.
     """
     node = view.to_node()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.is_traced and node not in distinct_from:
@@ -144,10 +146,11 @@ def make_output_node(view: NodeView, distinct_from: Iterable[Node]) -> Node:
 
 
 def collect_between(roots: Sequence[Node], inputs: Iterable[Node]) -> TracedNodes | None:
-    """Return the nodes on the paths from the nodes `inputs` to `roots`, and the captured nodes, which have the same content in each
-    iteration.
+    """Return the nodes on the paths from the nodes `inputs` to `roots`, operands first, and the captured nodes that they read.
 
-    Return None if a path reads a placeholder not in `inputs`, or the result of an operation outside kernels (`ExternalOp`).
+    A captured node has the same content in each iteration. It is in memory, or depends on no argument of the traced function and is no
+    root. Pending constants are cloned (`TracedNodes`). Return None if a path reads a placeholder not in `inputs`, or the result of an
+    operation outside kernels (`ExternalOp`).
     """
     visited = set(inputs)
     root_set = set(roots)
@@ -192,8 +195,8 @@ class ProgramStep(NamedTuple):
 class NodeProgram:
     """A recorded computation that creates nodes from inputs. Values are numbered: the inputs first, then the created nodes, in order.
 
-    The created nodes are recorded from `traced_nodes.order`, nodes computed from `inputs`. `value_numbers` maps the recorded nodes to their
-    numbers. `input_types` lists shape and dtype of each input, and `steps` has a step for each created node.
+    The created nodes are recorded from `traced_nodes.order`, nodes computed from `inputs` and numbers. `value_numbers` maps the recorded
+    nodes to their numbers. `input_types` lists shape and dtype of each input, and `steps` has a step for each created node.
     """
 
     def __init__(self, inputs: Sequence[Node] = (), traced_nodes: TracedNodes = NO_TRACED_NODES) -> None:
@@ -209,8 +212,9 @@ class NodeProgram:
     def instantiate(self, inputs: Sequence[NodeView], *, copy_before_write: bool = False) -> list[Node]:
         """Create the nodes from new `inputs`, one for each input of the program. Return the input nodes, then the new nodes, in order.
 
-        With `copy_before_write`, an in-place write copies its operand first if the operand is an input or has several readers: a
-        repeated plan cannot check for later reads.
+        The number of a value is the index in the result. The inputs must have the shapes and dtypes of `input_types`; layouts are free.
+        With `copy_before_write`, an in-place write copies its operand first if the operand is an input or has several readers. Repeated
+        plans need this, as they cannot check for later reads.
         """
         nodes = [view.node for view in inputs]
         read_counts = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copy_before_write else Counter[int]()
@@ -263,8 +267,10 @@ def is_affine(layout: Layout) -> bool:
 
 
 class ValueLocation(NamedTuple):
-    """The location of a value of `dtype` in iteration `t` of a loop: in source `source_index` of the loop (`CompiledIteration`), viewed
-    through `layout`, moved by `start + t * step` elements.
+    """The location of a value of `dtype` in each iteration of a loop. The value is in source `source_index` of the loop
+    (`CompiledIteration`).
+
+    Iteration `t` reads it through `layout`, moved by `start + t * step` elements.
     """
 
     source_index: int
@@ -276,7 +282,9 @@ class ValueLocation(NamedTuple):
     @staticmethod
     def of(source_index: int, dtype: DType, layout: Layout) -> ValueLocation:
         """Return the location of the elements of a sequence, stored in source `source_index` of the loop. `layout` is the layout of the
-        whole sequence, with the iterations along the first axis.
+        whole sequence, with the iterations along the first axis, and must have strides only.
+
+        The result's `layout` has the lowest element at offset 0, and `start` has the offset taken out.
         """
         step = layout.strides[0]
         element_layout = Layout(layout.shape[1:], layout.strides[1:], layout.offset)
@@ -284,7 +292,7 @@ class ValueLocation(NamedTuple):
         return ValueLocation(source_index, dtype, element_layout.at(element_layout.offset - low), low, step)
 
     def view_at(self, node: Node, iteration: int) -> NodeView:
-        """Return the view of the value in iteration `iteration`; `node` is the source."""
+        """Return the view of the value in iteration `iteration`, counted from 0; `node` is the source. Nothing is copied."""
         return NodeView(node, self.layout.at(self.layout.offset + self.start + iteration * self.step))
 
     def stack_iterations(self, iteration_count: int) -> Layout:
@@ -303,9 +311,9 @@ class ValueLocation(NamedTuple):
         return NodeView(make_data_node(EMPTY_BUFFER, shape, self.dtype), self.layout)
 
     def to_window(self, buffer_index: int, order: np.ndarray) -> BufferWindow:
-        """Return the memory that each iteration reads or writes, in buffer `buffer_index`, that of the source.
+        """Return the memory that each iteration reads or writes, in buffer `buffer_index` of the loop, that of the source.
 
-        `order` lists the iterations `t` in the order of execution.
+        `order` lists the iterations `t` in the order of execution. A value equal in every iteration (`step` is 0) gets a single start.
         """
         reach, itemsize = self.layout.range(), self.dtype.itemsize
         starts = order * (self.step * itemsize) + self.start * itemsize if self.step else np.full(1, self.start * itemsize)
@@ -332,14 +340,17 @@ class RingBuffer(NamedTuple):
         return RingBuffer(iteration_count + 1 if keep_all else 2, prod(shape) * dtype.itemsize)
 
     def allocate(self, initial: Node | None) -> Buffer:
-        """Return new memory for the slots. The first slot is filled from the node `initial`, which must be in memory; None stands for 0."""
+        """Return new memory for the slots. The first slot is filled from the node `initial`, which must be in memory; None stands for 0.
+
+        The further slots are uninitialised.
+        """
         buffer = allocate(self.slot_count * self.nbytes, "scan")
         buffer.array[: self.nbytes] = 0 if initial is None else initial.buffer.array[: self.nbytes]  # type: ignore[union-attr]
         return buffer
 
     def to_window(self, buffer_index: int, iteration_count: int, slot_shift: int) -> BufferWindow:
         """Return the memory that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1): a slot for each
-        iteration.
+        iteration. After the last slot comes the first.
 
         The slots are in buffer number `buffer_index` of the loop.
         """
@@ -364,7 +375,11 @@ class RepeatedGraph:
         self._repeated_plan: RepeatedPlan | None = None
 
     def run(self, buffers: Sequence[Buffer]) -> bool:
-        """Run all iterations on the memory `buffers`, and return True. If the plan cannot be repeated, compute nothing and return False."""
+        """Run all iterations on the memory `buffers`, and return True. If the plan cannot be repeated, compute nothing and return False.
+
+        `buffers` has `buffer_count` buffers, as numbered in `windows`. The nodes of the graph stay pending. The plan is kept for later
+        runs.
+        """
         with compute_lock:
             plan = None
             while plan is None:

@@ -1,6 +1,6 @@
 """Compiled iterations of scan loops: found by their traces, with the loops forward and backward for each number of iterations. Each value
 of an iteration has a number, in the order of the iteration's program (`NodeProgram`). The location of a value tells where the memory of
-each iteration's value is (`ValueLocation`).
+each iteration's value is (`ValueLocation`). The trace of an iteration is made of nodes that read placeholders, nodes without a value.
 
 All of a loop but its memory follows from the iteration, the layouts of the sequences and the number of iterations, and is kept for the next
 loop.
@@ -43,10 +43,11 @@ _loop_cache: BoundedCache[tuple[ForwardLoop, list[int]]] = register(
 def find_loop(
     step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeView], iteration_count: int
 ) -> tuple[ForwardLoop, list[Node]] | None:
-    """Return the loop of `iteration_count` iterations of `step`, and the captured nodes; None if it cannot run as one plan per iteration.
+    """Return the loop of `iteration_count` iterations of `step`, and the captured nodes in the order of the loop's sources.
 
-    `carries` are the initial carried values, and `xs` the input sequences. A loop with an equal trace is found by the fast path; the trace
-    of any other one becomes a `ScanBody` first.
+    Return None if the loop cannot run as one plan per iteration, or if a needed backward pass cannot. `carries` are the initial carried
+    values, and `xs` the input sequences, with the iterations along the first axis. A loop with an equal trace is found by the fast path; a
+    new trace becomes a `ScanBody` first.
     """
     is_recording = tape_mode.get()
     reads: list[Any] = []
@@ -84,10 +85,10 @@ def find_loop(
 
 
 def _describe_read(x: Node | Scalar) -> object:
-    """Return the part of a cache key for `x`, a number or node that an iteration reads besides the placeholders.
+    """Return the hashable part of a cache key for `x`, a number or node that an iteration reads besides the placeholders.
 
-    The part is the value of a number or of a pending constant (`TracedNodes`). For another node, the part tells whether the node is on the
-    tape.
+    The part is the value of a number or of a pending constant, a node computed from numbers alone. For another node, the part is a bool:
+    whether the node is on the tape.
     """
     if type(x) is not Node:
         return repr(x.value), x.dtype  # type: ignore[union-attr]
@@ -99,8 +100,9 @@ def _describe_read(x: Node | Scalar) -> object:
 def _compile_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], is_on_tape: Sequence[bool]) -> CompiledIteration | None:
     """Return the compiled form of the iteration `body`, from the cache if an equal iteration was compiled before.
 
-    `x_locations` are the locations of the sequence elements. `is_on_tape` has a flag for each input of the loop: whether it is on the tape.
-    It is empty if no tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
+    `x_locations` are the locations of the sequence elements. `is_on_tape` has a flag for each input of the loop (carried values, sequences,
+    captured values): whether the input is on the tape. Without a recorded tape there are no flags. Return None if a flag is True but the
+    backward pass cannot run by iteration.
     """
     program = body.to_program()
     number = program.value_numbers
@@ -134,8 +136,10 @@ def _compile_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], is_
 
 
 class OutputSequence(NamedTuple):
-    """An output sequence: the value number `value_number` of its elements, and the index `result_index` of the differentiable result with
-    the sequence, or None if no cotangent is taken there.
+    """An output sequence of a loop. `value_number` is the value number of the elements. `result_index` is the index of the differentiable
+    result with the sequence, or None if no cotangent is taken there.
+
+    Sequences of the same values share a result, and only the first of them takes the cotangent.
     """
 
     value_number: int
@@ -232,7 +236,10 @@ class CompiledIteration:
         self._backward_nodes: dict[object, tuple[list[NodeView], list[Node]]] = {}
 
     def get_loop(self, x_locations: Sequence[ValueLocation], iteration_count: int) -> ForwardLoop:
-        """Return the loop of `iteration_count` iterations over sequences with the locations `x_locations`, from the cache if possible."""
+        """Return the loop of `iteration_count` iterations over sequences with the locations `x_locations`, from the cache if possible.
+
+        The layouts of the locations must be equal to the layouts at the compilation; only start and step may differ.
+        """
         key = self, iteration_count, *[(location.start, location.step) for location in x_locations]
         entry = _loop_cache.get(key)
         if entry is not None:
@@ -256,10 +263,10 @@ class CompiledIteration:
         return _find_or_make(self._backward_loops, key, lambda: BackwardLoop(self, locations, y_locations, iteration_count))
 
     def get_backward_nodes(self, y_locations: Sequence[ValueLocation | None]) -> tuple[list[NodeView], list[Node]]:
-        """Return the placeholders for the inputs of the backward pass, and the nodes of the pass by number in `backward_panels.program`:
-        the nodes of the placeholders, then the computed nodes.
+        """Return the placeholders for the inputs of the backward pass, and the nodes of the pass by number in `backward_panels.program`.
 
-        `y_locations` are the locations of the cotangents of the output sequences, None for a cotangent of 0.
+        The nodes of the placeholders come first; the computed nodes, pending, follow. `y_locations` are the locations of the cotangents of
+        the output sequences, None for a cotangent of 0. The result is cached by the layouts of these locations, and must not be changed.
         """
 
         def make_nodes() -> tuple[list[NodeView], list[Node]]:
@@ -284,7 +291,9 @@ def _make_placeholder(shape: tuple[int, ...], dtype: DType) -> NodeView:
 
 
 def _find_or_make(table: dict[object, T], key: object, make: Callable[[], T]) -> T:
-    """Return the entry of `key` in `table`, a new result of `make()` if it is missing. A full table is emptied first."""
+    """Return the entry of `key` in `table`; if it is missing, store and return the result of `make()`. A table of `MAX_CACHED_LOOPS`
+    entries is emptied first.
+    """
     entry = table.get(key)
     if entry is None:
         if len(table) >= MAX_CACHED_LOOPS:
@@ -320,15 +329,13 @@ class ForwardLoop:
 
 
 class BackwardLoop:
-    """The backward pass of a loop of `iteration_count` iterations of `iteration`, without the memory of the loop.
-
-    It runs from the last iteration to the first.
+    """The backward pass of a loop of `iteration_count` iterations of `iteration`, from the last iteration to the first, without the memory.
 
     `locations` are those of the loop (`ForwardLoop`), and `y_locations` those of the cotangents of the output sequences, None for 0.
-    `graph` runs the pass, if there is something to compute. Its buffers are those of the inputs, which are the values at `read_locations`,
-    rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels; then come the stacks. `rings` has a
-    `RingBuffer` for each carried cotangent, and `sum_rings` one for each sum, by the number of the captured value. `stacked` lists number,
-    shape and dtype of the stacked values.
+    `graph` runs the pass, or is None if there is nothing to compute. The buffers begin with those of the inputs: the values at
+    `read_locations`, rings for the carried cotangents, the cotangents of the sequences, rings for the sums, and panels. The stacks follow.
+    `rings` has a `RingBuffer` for each carried cotangent, and `sum_rings` one for each sum, by the number of the captured value. `stacked`
+    lists number, shape and dtype of the stacked values.
     """
 
     def __init__(

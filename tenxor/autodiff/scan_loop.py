@@ -1,5 +1,6 @@
 """The execution of scan loops: forward by iteration, recorded as a single step of the tape, and the backward pass by iteration, from the
-last to the first.
+last to the first. Carried values go from iteration to iteration. Captured values are equal in every iteration. A stack holds a value of
+every iteration, along the first axis.
 
 The values read by the backward pass are stacked in memory over the iterations: carried values, sequences and residuals. Cheap elementwise
 values are recomputed, as keeping them would cost as much. The cotangent of a captured value is accumulated over the iterations. If this
@@ -45,9 +46,11 @@ class ScanResult(NamedTuple):
 
 
 def run_scan(step: TracedStep, carries: Sequence[NodeView], xs: Sequence[NodeView], iteration_count: int) -> ScanResult | None:
-    """Run `iteration_count` iterations of `step` and return their results; None if the loop cannot run as one plan per iteration.
+    """Run `iteration_count` iterations of `step` at once and return their results; None if the loop cannot run as one plan per iteration.
 
-    `carries` are the initial carried values, and `xs` the input sequences, with the iterations along the first axis.
+    `carries` are the initial carried values, and `xs` the input sequences, with the iterations along the first axis. If a derivative may be
+    asked for, the results are recorded as a single step of the tape. With None, nothing is recorded, but pending inputs may have been
+    computed.
     """
     entry = find_loop(step, carries, xs, iteration_count)
     if entry is None:
@@ -128,7 +131,8 @@ class RecordedLoop:
     def _sequence_cotangent(self, g: NodeView, number: int) -> NodeView | None:
         """Return the cotangent of an output sequence, given the cotangent `g` of the source that stores it; None stands for 0.
 
-        `number` is the value number of the sequence's elements.
+        `number` is the value number of the sequence's elements. The result has the iterations along the first axis. Only a pending constant
+        0 gives None.
         """
         layout = self.locations[number].stack_iterations(self.iteration_count)
         if layout.is_contiguous() and g.layout.is_contiguous():
@@ -143,7 +147,8 @@ class RecordedLoop:
         """Run the backward pass by iteration. Return pairs (k, cotangent of source k), or None if the plan cannot be repeated.
 
         `sources` are the sources of the loop's tape node. `ends` are the cotangents of the final carried values, and `ys` those of the
-        output sequences; None stands for 0. A source without a pair has the cotangent 0 or is not on the tape.
+        output sequences; None stands for 0. Pending cotangents are computed first. A source without a pair has the cotangent 0 or is not on
+        the tape.
         """
         iteration_count, iteration = self.iteration_count, self.iteration
         back, panels, result_types = iteration.backward, iteration.backward_panels, iteration.result_types
@@ -205,9 +210,10 @@ class RecordedLoop:
         return apply_adjoint(layout, DeferredTerm.of(g.reshape(layout.shape)), sources[k].size)
 
     def _view_all_iterations(self, sources: Sequence[Node], stacks: dict[int, Node], number: int) -> NodeView:
-        """Return a view of value `number` of the backward program in every iteration, with the iterations along the first axis.
+        """Return a view of input or value `number` of the backward program in every iteration, with the iterations along the first axis.
 
-        `stacks` maps numbers to values that the backward pass stored; other values are in `sources`.
+        `stacks` maps numbers to values that the backward pass stored. Any other number belongs to a node of the iteration that has a value
+        in `sources`. A value equal in every iteration is repeated.
         """
         if number in stacks:
             return NodeView(stacks[number])
@@ -219,8 +225,9 @@ class RecordedLoop:
     ) -> list[tuple[int, Cotangent]]:
         """Run all iterations again, recording a tape, and return pairs (k, cotangent of source k) for the sources `wanted`.
 
-        The cotangents are computed by differentiable operations. `sources` are the sources of the loop's tape node; a source off the tape
-        gets no pair. `ends` are the cotangents of the final carried values, and `ys` those of the output sequences; None stands for 0.
+        The cotangents are computed by differentiable operations. `sources` are the sources of the loop's tape node; a source off the tape,
+        or without influence on the results, gets no pair. `ends` are the cotangents of the final carried values, and `ys` those of the
+        output sequences; None stands for 0.
         """
         iteration, carry_count = self.iteration, self.iteration.carry_count
         captured = [NodeView(sources[k]) for k in range(carry_count + iteration.x_count, len(self.layouts))]
@@ -248,10 +255,11 @@ class RecordedLoop:
 
 
 def _sum_over_iterations(formula: ProductCotangent, operands: Sequence[NodeView], iteration_count: int) -> Node:
-    """Return the cotangent of a captured value, computed by `formula` as a single product or sum over all `iteration_count` iterations,
-    as a node.
+    """Return the cotangent of a captured value, computed by `formula` as a single product or sum over all `iteration_count` iterations, as
+    a pending node.
 
-    `operands` are views of the operands in every iteration, with the iterations along the first axis.
+    `operands` are views of the operands in every iteration, with the iterations along the first axis; two for a product, a single view for
+    a sum. The caller views the result through `formula.layout`.
     """
     nodes: list[Node] = []
     layouts: list[Layout] = []

@@ -29,7 +29,10 @@ class PanelProgram:
     """
 
     def __init__(self, program: NodeProgram, fixed_inputs: Collection[int]) -> None:
-        """Rewrite the program `program`. `fixed_inputs` are the numbers of the inputs that are equal in every iteration."""
+        """Rewrite `program`. The argument stays unchanged. `fixed_inputs` are the numbers of the inputs that are equal in every iteration.
+
+        Each product with a sum as the only reader is tried (`_rewrite_product`).
+        """
         count = self._input_count = len(program.input_types)
         readers: dict[int | Scalar, list[int]] = {}
         for k, step in enumerate(program.steps):
@@ -55,7 +58,9 @@ class PanelProgram:
         self.program.steps = [step._replace(sources=tuple(map(self._renumber_source, step.sources))) for step in steps]
 
     def _renumber_source(self, s: int | Scalar) -> int | Scalar:
-        """Return a source of a rewritten step: panel `~s` for a negative number `s`, else the new number of `s`."""
+        """Return a source of a rewritten step: the number of panel `~s` for a negative number `s`, else the new number of value `s`. A
+        `Scalar` is returned unchanged.
+        """
         return s if type(s) is not int else self._input_count + ~s if s < 0 else self.renumber(s)
 
     def renumber(self, number: int) -> int:
@@ -63,8 +68,9 @@ class PanelProgram:
         return number if number < self._input_count else number + len(self.panel_layouts)
 
     def pack(self, nodes: Sequence[Node]) -> list[Node]:
-        """Compute the panels and return their nodes in the order of `panel_layouts`; `nodes` are the nodes of the program's inputs, by
-        number.
+        """Compute the panels at once and return their nodes in the order of `panel_layouts`; empty without panels.
+
+        `nodes` are the nodes of the program's inputs, by number. They must have the contents of the inputs in row-major order.
         """
         if not self._panel_recipes:
             return []
@@ -80,8 +86,9 @@ def _rewrite_product(
     """Rewrite `product`, and `total`, the sum over it, to read a matrix from panels. `panel` is the provisional, negative number of the new
     input.
 
-    Return both steps, the number of the matrix, and the layout that gathers the panels. Return None unless exactly one operand is in
-    `fixed_inputs`, or if panels would not pay.
+    Return both steps, and the pair of the matrix's number and the layout that gathers the panels. Return None unless exactly one of two
+    operands is in `fixed_inputs`, and `total` sums the whole product over the last axis. Return None also if the matrix has several column
+    axes, or if panels would not pay: few columns, or many rows of the opposite operand.
     """
     shape, kept_shape = product.recipe.shape, total.recipe.shape
     layout_keys = product.recipe.layout_keys

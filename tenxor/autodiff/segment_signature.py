@@ -1,4 +1,6 @@
-"""The signature of a tape segment: everything about it except for the identities of the nodes and numbers read by the segment.
+"""The signature of a tape segment: everything about it except for the identities of the nodes and numbers read by the segment. A segment is
+a list of tape nodes whose derivative is computed together. A tape node records how a graph node was computed from the sources, the
+operands.
 
 Segments with equal signatures have equal derivatives, so the recorded computation for the first is replayed for the second.
 """
@@ -52,11 +54,12 @@ class SegmentSignature:
     """The signature of a tape segment, with the inputs of the segment's derivative.
 
     `direction` is "back" or "forward". `segment` lists the tape nodes: newest first for "back", oldest first for "forward". `cotangents`
-    lists partial cotangents, or tangents, of tape nodes in the segment. Cotangents or tangents of the tape nodes `wanted` are wanted.
-    `graph` is the slice of the tape with the segment.
+    lists pairs of a tape node in the segment and an arriving cotangent or tangent. Cotangents or tangents of the tape nodes `wanted` are
+    wanted. `graph` is the slice of the tape with the segment.
 
     `key` is the hashable signature. `inputs` lists the nodes and numbers read by the segment; the key refers to them by index.
-    `outer_nodes` lists the tape nodes outside the segment to which cotangents are passed.
+    `outer_nodes` lists the tape nodes outside the segment to which cotangents are passed. They are sources of the segment in
+    `graph.nodes_to_visit`.
     """
 
     def __init__(
@@ -134,7 +137,7 @@ class SegmentSignature:
         return words
 
     def _index_of_input(self, x: SegmentInput) -> int:
-        """Return the index of `x` in `inputs`, appending `x` if it is new."""
+        """Return the index of `x` in `inputs`, appending `x` if it is new. Nodes and numbers are compared by identity."""
         number = self._index_by_id.get(id(x))
         if number is None:
             number = self._index_by_id[id(x)] = len(self.inputs)
@@ -142,10 +145,10 @@ class SegmentSignature:
         return number
 
     def split_structure(self) -> tuple[object, tuple[int, ...]] | None:
-        """Return a size-generic signature and the numbers left out of it, or None if a layout has offset tables.
+        """Return a size-generic signature, a hashable value, and the numbers left out; or None if a layout has offset tables.
 
         The signature says which of the shapes, strides and offsets are equal, 0 or 1, but not their values. The second result lists the
-        distinct values except 0 and 1.
+        distinct values except 0 and 1, in order of appearance.
         """
         numbers: list[int] = []
         input_index = {id(x): k for k, x in enumerate(self.inputs)}
@@ -189,17 +192,18 @@ class SegmentSignature:
 
         The indices are those that `compute` returns. A recording for this signature in the cache is replayed. On a miss, `compute` is first
         recorded. With the fast path, the recording may come from a size-generic template instead. `compute(placeholders)` takes a
-        placeholder for each of `inputs`. A trace with symbolic sizes passes a second argument, the `SymbolicSizes`.
+        placeholder for each of `inputs`, and must read no values. A trace with symbolic sizes passes a second argument, the
+        `SymbolicSizes`.
         """
         fast_path = upcalls.installed
         find_steps = None if fast_path is None else partial(fast_path.tape_replay.find_replay_steps, self, compute)
         return replay_or_record(self.key, self.inputs, compute, find_steps)
 
     def clone_segment(self, placeholders: Sequence[SegmentInput], symbolic_sizes: SymbolicSizes | None = None) -> SegmentClones:
-        """Return clones of the tape nodes of the segment, with `placeholders` in place of `inputs`.
+        """Return clones of the tape nodes of the segment, with a placeholder in place of each of `inputs`.
 
         With `symbolic_sizes`, shapes, layouts and offsets of the clones are symbolic. The tape node of each placeholder is set to the clone
-        of the input's tape node, or to None.
+        of the input's tape node, or to None. The clone of an outer tape node is a 1-d leaf. The segment itself stays unchanged.
         """
         number_of = {id(x): k for k, x in enumerate(self.inputs)}
         clones: dict[TapeNode | None, TapeNode] = {}

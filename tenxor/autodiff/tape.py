@@ -70,8 +70,8 @@ class TapeNode:
 
         While a tape is recorded (`tape_mode` is True), the entry is a new tape node. Otherwise, or if the dtype of `node` has no
         derivative, the entry is None, or a mark if an operand reads an argument of a function being traced. The mark is `TRACED_CONSTANT`
-        if `tape_mode` is False, else `TRACED`. Raise DerivativeError if the operation has no rule. The fast path does the same in
-        `fastpath/emit/tape_nodes.py`.
+        if `tape_mode` is False, else `TRACED`. The caller sets `node.tape_node`. A residual in externally shared memory is copied at once.
+        Raise DerivativeError if the operation has no rule. The fast path does the same in `fastpath/emit/tape_nodes.py`.
         """
         recipe, sources = node.recipe, node.sources
         tracked, bit, traced = 0, 1, False  # This loop runs for every operation, so it is kept short.
@@ -115,7 +115,9 @@ class TapeNode:
 
     @property
     def target(self) -> Layout:
-        """The layout through which a store, a scatter or a running reduction (`Scan`) wrote the result. Other operations have no target."""
+        """The layout through which a store, a scatter or a running reduction (`Scan`) wrote the result. Without a target, AssertionError is
+        raised.
+        """
         layout_key = self.recipe.target
         assert layout_key is not None
         layout: Layout = layout_key.layout.at(self.offsets[-1])
@@ -154,7 +156,11 @@ def copy_detached(node: Node) -> Node:
 
 
 def clone_unshared(source: Node) -> Node:
-    """Return a new node with the content and the tape node of `source`. Externally shared memory is copied at once (`copy_detached`)."""
+    """Return a new node with the content and the tape node of `source`.
+
+    If `source` is in memory, both share the buffer; only externally shared memory is copied, at once. For a pending `source`, the result is
+    a pending copy.
+    """
     copy = copy_detached(source)
     copy.tape_node = source.tape_node
     return copy

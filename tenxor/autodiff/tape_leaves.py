@@ -1,4 +1,6 @@
-"""Leaves of the tape, and the handling of the cotangents that arrive at tape nodes with a handler."""
+"""Leaves of the tape, and the handling of the cotangents that arrive at tape nodes with a handler. A leaf is a tape node without operands:
+an independent variable.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ class GradHandler:
     def receive(self, g: NodeView) -> NodeView:
         """Run the hooks on the cotangent `g`, and return the final cotangent, with which the backward pass continues.
 
-        A hook that returns None leaves the cotangent unchanged. The final cotangent is added to `grad` if `keeps_grad`, and passed to
-        `retained_handler`, unless None.
+        A hook that returns None leaves the cotangent unchanged. `retained_handler`, unless None, receives the final cotangent. With
+        `keeps_grad`, the final cotangent is added to `grad`, as a pending sum; the first becomes the content of a new `grad`.
         """
         for hook in list(self.hooks.values()):
             g = hook(g) or g
@@ -54,7 +56,8 @@ def make_leaf(node: Node) -> tuple[Node, TapeNode]:
     """Return a new node with the content of `node`, and the tape node of the new node.
 
     The tape node is a new leaf, unless a tape is recorded and `node` is on the tape. Then the tape node records a copy of `node`, and has a
-    source. If `node` is in memory, both nodes share the buffer; only externally shared memory is copied, at once.
+    source. If `node` is in memory, both nodes share the buffer; only externally shared memory is copied, at once. For a pending `node` the
+    new node is a pending copy.
     """
     recipe = node.recipe
     if node.buffer is None or is_externally_shared(node) or node.tape_node is not None:

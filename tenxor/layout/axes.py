@@ -1,4 +1,6 @@
-"""The axes of a view: affine (a stride), or gathered (a table of offsets). All numbers are counts of elements of the storage."""
+"""The axes of a view: affine (a stride), or gathered (a table of offsets). All numbers are counts of elements of the storage. The offset of
+an index is the distance of the element from the element of index 0.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ UNIT_AXIS = Axis(1, 0)
 
 
 def abbreviate(values: IntArray, limit: int = 8) -> str:
-    """Return the numbers `values` as text, such as "[0, 7, 2]", without the middle if there are more than `limit`."""
+    """Return the numbers `values` as text, such as "[0, 7, 2]". Of more than `limit` numbers, only the first `limit // 2` and the last two
+    are shown.
+    """
     numbers = [str(value) for value in (values if len(values) <= limit else values[: limit // 2]).tolist()]
     if len(values) > limit:
         numbers += ["...", *(str(value) for value in values[-2:].tolist())]
@@ -78,7 +82,7 @@ def abbreviate(values: IntArray, limit: int = 8) -> str:
 def axis_from_offsets(values: IntArray) -> tuple[int, Axis]:
     """Return the first of `values` (0 if there is none), and an axis whose indices have the offsets `values`, relative to the first.
 
-    The axis is affine if the values are evenly spaced, and otherwise has a table.
+    `values` is a 1-d int64 array. The axis is affine if the values are evenly spaced, and otherwise has a table, a copy.
     """
     size = len(values)
     if size == 0:
@@ -98,12 +102,17 @@ def _is_evenly_spaced(values: IntArray, step: int) -> bool:
 
 
 def list_offsets(axis: Axis) -> IntArray:
-    """Return the offset of every index of `axis`, relative to the first."""
+    """Return the offset of every index of `axis`, relative to the first, as an int64 array. For a gathered axis this is the table itself,
+    which is read-only.
+    """
     return np.arange(axis.size, dtype=np.int64) * axis.stride if axis.table is None else axis.table.offsets
 
 
 def join_axes(left: Axis, right: Axis) -> Axis | None:
-    """Return the single axis that runs through `left` and, faster, `right`; None if neither a stride nor a small table expresses it."""
+    """Return the single axis that runs through `left` and, faster, `right`; None if neither a stride nor a small table expresses it.
+
+    A small table has at most `MAX_JOINED_ENTRIES` entries.
+    """
     if left.size == 1:
         return right
     if right.size == 1:
@@ -119,7 +128,7 @@ def join_axes(left: Axis, right: Axis) -> Axis | None:
 def split_in_two(axis: Axis, size: int) -> tuple[Axis, Axis] | None:
     """Return `axis` as an outer axis and an inner axis of `size` indices; None if the table of `axis` is not a sum of two tables.
 
-    `size` must divide the size of `axis`.
+    `size` must be at least 1 and divide the size of `axis`. An affine axis always splits.
     """
     count = axis.size // size
     if axis.table is None:

@@ -20,8 +20,9 @@ DigitChange = int | IntArray
 def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
     """Return offset and axes of the single view that maps as `outer` and then the first view of `base` do.
 
-    `outer` gives flat indices into `base.shape`, which must all be below `base.size`. Return None if no single view does. A flat index has
-    one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over the outer axes, and so is the offset.
+    `outer` gives flat indices into `base.shape`, from 0 to below `base.size`; the base of `outer` is not looked at. Return None if no
+    single view is found. A flat index has one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over
+    the outer axes, and so is the offset.
     """
     digits = coalesce_axes(base.axes())
     sizes = [digit.size for digit in digits]
@@ -38,7 +39,8 @@ def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
 
 
 def _digit_changes(axis: Axis, flat_index: int, origin: list[int], sizes: list[int]) -> list[DigitChange]:
-    """Return the change of each digit along one outer axis that starts at `flat_index`, whose digits are `origin`: one item per digit.
+    """Return the change of each digit along `axis`, an outer axis that starts at `flat_index`, whose digits are `origin`: one item per
+    digit.
 
     An item is an int, the change from one index to the next, or an array with the change at each index. `sizes` are the sizes of the
     digits, slowest first, in the order of `origin` and of the result.

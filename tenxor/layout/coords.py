@@ -1,4 +1,6 @@
-"""Coordinates, flat indices, shapes and axes: the arithmetic and the argument checks below every layout."""
+"""Coordinates, flat indices, shapes and axes: the arithmetic and the argument checks below every layout. A flat index is the row-major
+number of an element, from 0 on.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -118,13 +120,15 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def format_shapes(shapes: Sequence[Shape]) -> str:
-    """Return one or more shapes as a phrase: `(2, 3), (4,) and (5,)`."""
+    """Return `shapes`, one or more, as a phrase: "(2, 3), (4,) and (5,)"."""
     names = [str(tuple(shape)) for shape in shapes]
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def validate_shape(shape: Iterable[int]) -> Shape:
-    """Return `shape` as a tuple of ints. Raises ShapeError for a negative size, TypeError for anything but integers."""
+    """Return `shape` as a tuple of ints, symbolic sizes as they are. Raises ShapeError for a negative size, TypeError for anything but
+    integers.
+    """
     sizes = as_int_tuple(shape)
     if True in [n < 0 for n in sizes]:  # `min` would compare symbolic sizes with each other and record guards
         raise ShapeError(f"shape {sizes} has a negative size; sizes must be 0 or more")
@@ -132,7 +136,9 @@ def validate_shape(shape: Iterable[int]) -> Shape:
 
 
 def as_int_tuple(numbers: Iterable[int]) -> tuple[int, ...]:
-    """Return numbers as a tuple of ints, symbolic sizes as they are. Raises TypeError for anything else."""
+    """Return `numbers` as a tuple of ints, symbolic sizes (`SymInt`) as they are. Integers of other types are converted; anything else
+    raises TypeError.
+    """
     return tuple([n if type(n) is int else _as_int_or_size(n) for n in numbers])
 
 
@@ -142,7 +148,7 @@ def _as_int_or_size(number: int) -> int:
 
 
 def is_symbolic(number: object) -> bool:
-    """Return whether a number is a symbolic size."""
+    """Return whether a number is a symbolic size (`SymInt`): an integer of a trace, with every question about the value recorded."""
     if isinstance(number, (int, float)):
         return False
     from ..symbolic.symint import SymInt  # an import statement waits while another thread loads the module
@@ -158,9 +164,10 @@ def as_float(count: float) -> Any:
 
 
 def normalize_index(index: int, axis: int, size: int) -> int:
-    """Return `index` counted from the start of an axis of `size`.
+    """Return `index` counted from the start of an axis of `size`, as an int.
 
-    Raises IndexOutOfRange for an index out of range, BadIndex for a non-integer; both name `axis`.
+    Raises IndexOutOfRange for an index out of range, BadIndex for a non-integer; both name `axis`. A TraceError of the conversion is passed
+    on.
     """
     try:
         position = as_int(index)
@@ -198,7 +205,9 @@ def validate_int(op: str, name: str, value: int) -> int:
 
 
 def as_axis_int(axis: Any, op: str) -> int:
-    """Return `axis` as an int. Raises AxisError naming `op` for anything but an integer, and for bools: the user meant another argument."""
+    """Return `axis` as an int, negative or not. Raises AxisError naming `op` for anything but an integer, and for bools: the user meant
+    another argument.
+    """
     try:
         if type(axis) is bool:
             raise TypeError
@@ -210,7 +219,9 @@ def as_axis_int(axis: Any, op: str) -> int:
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
-    """Return `axis` of `ndim` axes, counted from the start. Raises AxisError naming `op` if the axis does not exist or is no integer."""
+    """Return `axis` of `ndim` axes, counted from the start. A negative `axis` counts from the end. Raises AxisError naming `op` if the axis
+    does not exist or is no integer.
+    """
     position = axis if type(axis) is int else as_axis_int(axis, op)
     if not -ndim <= position < ndim:
         choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
@@ -219,7 +230,9 @@ def checked_axis(axis: int, ndim: int, op: str) -> int:
 
 
 def as_axis_tuple(axes: Any) -> tuple[Any, ...]:
-    """Return one axis or several as a tuple. A string, a mapping or a 0-d array counts as one axis, and `checked_axis` then rejects it."""
+    """Return `axes`, a single axis or several, as a tuple, unchecked. A string, a mapping or a 0-d array counts as one axis, and
+    `checked_axis` then rejects it.
+    """
     is_single = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
     return (axes,) if is_single else tuple(axes)
 
@@ -244,7 +257,10 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
 @register("permutations", "the order of the axes without negative numbers, by order of axes")
 @lru_cache(maxsize=4096)
 def normalize_permutation(axes: Shape, ndim: int) -> Shape:
-    """Return `axes`, all `ndim` axes in a new order, each counted from the start. Raises AxisError unless each axis is named once."""
+    """Return `axes`, all `ndim` axes in a new order, each counted from the start. Raises AxisError unless each axis is named once.
+
+    The result is cached.
+    """
     if len(axes) != ndim:
         raise AxisError(
             f"permute: {axes} names {format_axis_count(len(axes))} of a tensor of {format_axis_count(ndim)}; "

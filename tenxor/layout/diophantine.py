@@ -52,10 +52,10 @@ def _search(
     spans: list[int],
     failed: set[tuple[int, int]],
 ) -> bool:
-    """Return whether `target` is a sum of one multiple from each term in `steps[k:]`.
+    """Return whether `target` is a sum of one multiple from each term in `steps[k:]`, which are sorted by descending step.
 
     `divisors[k]` is the greatest common divisor of the steps of these terms, and `spans[k]` the largest sum. `failed` collects the pairs
-    `(k, target)` for which the answer is False.
+    `(k, target)` for which the answer is False, so that none is searched twice.
     """
     if not 0 <= target <= spans[k]:
         return False

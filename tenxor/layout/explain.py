@@ -1,4 +1,6 @@
-"""A layout in words: formulas, view chain, tables, and whether it may be written."""
+"""A layout in words: formulas, view chain, tables, and whether it may be written. A layout maps positions to storage offsets; in a view
+chain, to row-major numbers in the next view.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ _DIGITS = "abcdefgh"
 
 
 def explain(layout: View) -> str:
-    """Return several lines of text: shape, formula of each view of the chain, tables, contiguity, and whether the view may be written."""
+    """Return `layout` as several lines of text: shape, formula of each view of the chain, tables, contiguity, and whether the view may be
+    written.
+    """
     lines = [f"shape {layout.shape}, {layout.size} element{'' if layout.size == 1 else 's'}"]
     level: View | None = layout
     names = [_name(axis) for axis in range(layout.ndim)]

@@ -1,4 +1,6 @@
-"""Indexing of affine axes: integers, slices of any step, new axes, and lists of indices axis by axis."""
+"""Indexing of affine axes: integers, slices of any step, new axes, and lists of indices axis by axis. An affine axis has a size and a
+stride, in elements; a table is the offsets along an axis without a constant stride.
+"""
 
 from collections.abc import Sequence
 from operator import index as as_int
@@ -70,9 +72,9 @@ def _resolve_symbolic_slice(key: slice, size: int) -> tuple[int, int, int]:
 def apply_basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
     """Return shape, strides and offset after indexing an affine view with integers, slices, None (a new axis) and at most one Ellipsis.
 
-    An integer is an int, or an object with `__index__`, other than a bool. Axes that `key` leaves out are kept. Raises IndexOutOfRange for
-    an integer out of range or too many items, and ArgumentError for a slice with step 0. Raises BadIndex for bools, a second Ellipsis and
-    any other item.
+    `shape`, `strides` and `offset` are those of the view; the results are new lists and an int, in the same units. An integer is an int, or
+    an object with `__index__`, other than a bool. Axes that `key` leaves out are kept. Raises IndexOutOfRange for an integer out of range
+    or too many items, and ArgumentError for a slice with step 0. Raises BadIndex for bools, a second Ellipsis and any other item.
     """
     new_shape: list[int] = []
     new_strides: list[int] = []
@@ -129,7 +131,9 @@ def too_many_indices(count: int, shape: Shape) -> IndexOutOfRange:
 
 
 def _as_integer(item: Any, axis: int) -> int:
-    """Return the index `item` of `axis` as an int. Raises BadIndex, naming `axis`, for bools and for anything but an integer."""
+    """Return the index `item` of `axis` as an int, negative or not. Raises BadIndex, naming `axis`, for bools and for anything but an
+    integer.
+    """
     if isinstance(item, (bool, np.bool_)):
         raise BadIndex(f"the index of axis {axis} is {item}; a boolean is not an integer index")
     try:
@@ -175,7 +179,8 @@ def apply_orthogonal_index(
 def _gather_axis(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[int, int, Table | None]]:
     """Return the first offset that the indices `item` of an axis reach, and size, stride and table of the result's axis.
 
-    `size` and `stride` are those of the indexed axis. The table is None if the indices are evenly spaced.
+    `item` is a sequence or array as in `as_index_array`, whose errors are raised; `axis` is its number. `size` and `stride` are those of
+    the indexed axis. The table is None if the indices are evenly spaced. The offset is relative to index 0, in elements; 0 without indices.
     """
     if type(item) is not list or not 0 < len(item) <= MAX_LOOPED_INDICES:
         indices = as_index_array(item, axis, size)
@@ -212,7 +217,8 @@ def expand_ellipsis(key: Sequence[Any], shape: Shape) -> list[Any]:
 def as_index_array(item: Any, axis: int, size: int) -> IntArray:
     """Return the indices that `item` selects, counted from the start: a sequence or 1-d array of ints, or of one bool per index of `axis`.
 
-    `size` is the size of `axis`. Raises IndexOutOfRange for an index out of range or a wrong number of bools, BadIndex for other items.
+    `size` is the size of `axis`. The result is an int64 array, maybe `item` itself. Raises IndexOutOfRange for an index out of range or a
+    wrong number of bools, BadIndex for other items.
     """
     try:
         array = np.asarray(item)

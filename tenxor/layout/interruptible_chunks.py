@@ -15,6 +15,9 @@ MAX_CHUNK_ELEMENTS = 1 << 20  # elements: some milliseconds
 def iterate_chunks(shape: Shape, max_elements: int = MAX_CHUNK_ELEMENTS) -> Iterator[tuple[Any, ...]]:
     """Iterate over indexing keys of chunks of an array of `shape`, in row-major order, each of `max_elements` elements or fewer.
 
+    The chunks together are the whole array, each element once. `max_elements` must be at least 1. An array with an axis of size 0 may have
+    no chunk.
+
     >>> list(iterate_chunks((2, 5), 3))
     [(0, slice(0, 3, None)), (0, slice(3, 6, None)), (1, slice(0, 3, None)), (1, slice(3, 6, None))]
     """

@@ -1,4 +1,6 @@
-"""Inverses and adjoints of layouts: maps from the elements of a storage back to the positions that read them."""
+"""Inverses and adjoints of layouts: maps from the elements of a storage back to the positions that read them. A layout maps positions to
+storage offsets, in elements.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def invert_layout(layout: Layout) -> Layout:
 
 
 def _invert(layout: Any) -> Any:
-    """Return the inverse of the bijective `layout`: a 1-d layout of as many elements."""
+    """Return the inverse of the bijective `layout`: a 1-d layout of as many elements. The offsets must be those from 0 to `layout.size -
+    1`.
+    """
     base = layout.base
     if base is not None and base.size == layout.size:  # every view of the chain is a bijection
         head = type(layout)(layout.shape, layout.strides, layout.offset, layout.tables)
@@ -74,6 +78,6 @@ def build_adjoint(layout: Layout, size: int) -> Adjoint[Layout]:
 
 
 def _is_bijection(layout: Layout, size: int) -> bool:
-    """Return whether `layout` reaches each offset from 0 to `size` - 1 once, or has no elements."""
+    """Return whether `layout` reaches each offset from 0 to `size` - 1 once, or has no elements. `size` must be the size of `layout`."""
     reach = layout.range()
     return reach is None or (reach == (0, size - 1) and layout.is_injective())

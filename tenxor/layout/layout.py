@@ -1,4 +1,7 @@
-"""`Layout`: a view of a storage, with view operations (moves), composition and exact predicates; none touches data."""
+"""`Layout`: a view of a storage, with view operations (moves), composition and exact predicates; none touches data. A layout maps the
+positions of a view to offsets in a storage, in elements. A gathered axis has a table of offsets in place of a stride. In a view chain, the
+offsets of a view are row-major indices into the next view, its base.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,9 @@ class Layout(View):
 
     @staticmethod
     def gathered(offsets: ArrayLike) -> Layout:
-        """Return the 1-d layout with the storage offsets `offsets`, in elements, flattened. Evenly spaced offsets give a stride."""
+        """Return the 1-d layout with the storage offsets `offsets`, in elements, flattened. Evenly spaced offsets give a stride, others a
+        table. The offsets are copied, and not checked.
+        """
         first_offset, axis = axis_from_offsets(np.asarray(offsets, dtype=np.int64).ravel())
         return _from_axes([axis], first_offset, None)
 
@@ -99,15 +104,18 @@ class Layout(View):
             base = base.base
 
     def _chain_onto(self, base: Layout) -> Layout:
-        """Return a chain of this view and `base`. From `MAX_CHAIN_DEPTH` views in `base` on, `base` is replaced by a table of its offsets
-        instead.
+        """Return a chain of this view and `base`; this view must be a single one, with flat indices of `base` as offsets.
+
+        From `MAX_CHAIN_DEPTH` views in `base` on, `base` is replaced by a table of its offsets instead.
         """
         if base.depth < MAX_CHAIN_DEPTH:
             return Layout(self.shape, self.strides, self.offset, self.tables, base)
         return self._over(Layout.gathered(base.offsets()))
 
     def _with_strides(self, shape: Shape, strides: Shape, offset: int) -> Layout:
-        """Return the view with this shape, strides and offset (in elements) over the base of this one, simplified if this heads a chain."""
+        """Return the view with this shape, strides and offset (in elements) over the base of this one, simplified if this heads a chain.
+        Tables of this view are dropped.
+        """
         moved = Layout(shape, strides, offset)
         return moved if self.base is None else moved._over(self.base)
 
@@ -134,7 +142,8 @@ class Layout(View):
         return self._with_strides(tuple(shape), tuple(strides), offset)
 
     def along(self, axis: int) -> Iterator[Layout]:
-        """Iterate over the views at each index of `axis`, which is 0 or more, in order. The views lack this axis.
+        """Iterate over the views at each index of `axis`, which is 0 or more, in order. The views lack this axis. `axis` must exist; it is
+        not checked.
 
         >>> [row.offset for row in Layout.contiguous((3, 4)).along(0)]
         [0, 4, 8]
@@ -169,7 +178,8 @@ class Layout(View):
         return self.oindex((*(None,) * axis, np.asarray(indices)))
 
     def permute(self, axes: Iterable[int]) -> Layout:
-        """Return the view with the axes in the given order. Raises AxisError unless each axis is named once.
+        """Return the view with the axes in the given order: axis k of the result is `axes[k]`. Raises AxisError unless each axis is named
+        once.
 
         >>> Layout.contiguous((2, 3, 4)).permute((1, 2, 0)).shape
         (3, 4, 2)
@@ -208,7 +218,9 @@ class Layout(View):
         return self._reshaped(resolve_shape(shape, self.shape, self.size))
 
     def _reshaped(self, shape: Shape) -> Layout:
-        """Return the view reshaped to `shape`, which has as many elements and no -1."""
+        """Return the view reshaped to `shape`, which has as many elements and no -1; neither is checked. The result is a view chain where
+        one view cannot express it.
+        """
         if self.tables is None:
             strides = compute_strides(self.shape, self.strides, shape)
             if strides is not None:
@@ -305,7 +317,7 @@ class Layout(View):
     def arranged(self, axes: Sequence[int | None], shape: Shape) -> Layout:
         """Return the view of `shape` whose axis k is the axis `axes[k]` of this view, or a new repeated axis for None.
 
-        An axis of size 1 is repeated to the size in `shape`. Axes of this view that are not named must have size 1.
+        An axis of size 1 is repeated to the size in `shape`. Axes of this view that are not named must have size 1. Nothing is checked.
 
         >>> Layout.contiguous((3, 4)).arranged((1, None, 0), (4, 2, 3)).strides
         (1, 0, 4)
@@ -328,7 +340,8 @@ class Layout(View):
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Layout:
         """Return the view of the elements whose index along `axis2` is the index along `axis1` plus `offset`.
 
-        The diagonal is the last axis of the result, and may be empty. Raises AxisError if an axis does not exist, or both are the same.
+        The diagonal is the last axis of the result, after the remaining axes, and may be empty. Raises AxisError if an axis does not exist,
+        or both are the same.
 
         >>> Layout.contiguous((3, 4)).diagonal(1)
         Layout(shape=(3,), strides=(5,), offset=1)
@@ -353,7 +366,9 @@ class Layout(View):
         return self._with_strides(shape, strides, self.offset)
 
     def _pick_axes(self, order: Sequence[int]) -> Layout:
-        """Return the view with the axes `order` of this view, in this order; the axes left out must have size 1."""
+        """Return the view with the axes `order` of this view, 0 or more, in this order; the axes left out must have size 1. Nothing is
+        checked.
+        """
         shape, strides, tables = self.shape, self.strides, self.tables
         return _assemble(
             tuple([shape[axis] for axis in order]),
@@ -364,7 +379,7 @@ class Layout(View):
         )
 
     def _with_axes(self, axes: list[Axis]) -> Layout:
-        """Return the view with these axes, and the same offset and base."""
+        """Return the view with `axes`, and the same offset and base, simplified if it heads a chain."""
         return _from_axes(axes, self.offset, self.base)
 
     # Inverse and adjoint
@@ -404,7 +419,9 @@ class Layout(View):
         return queries.is_injective(self)
 
     def disjoint(self, other: Layout) -> bool:
-        """Return whether this view and `other`, a view of the same storage, share no element."""
+        """Return whether this view and `other`, a view of the same storage, share no element. The answer is exact; an empty view shares
+        none.
+        """
         return queries.are_disjoint(self, other)
 
     def covers(self, count: int) -> bool:
@@ -435,7 +452,7 @@ class Layout(View):
 
 
 def layout_key_of_dims(shape: Shape, strides: Shape) -> LayoutKey:
-    """Return the `LayoutKey` of a single affine view with this `shape` and these `strides`, in elements."""
+    """Return the interned `LayoutKey` of a single affine view with this `shape` and these `strides`, in elements. Nothing is checked."""
     layout_key = find_layout_key((shape, strides, None))
     return Layout(shape, strides).layout_key if layout_key is None else layout_key
 

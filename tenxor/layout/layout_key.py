@@ -1,4 +1,4 @@
-"""Layout keys: layouts without their offset, interned.
+"""Layout keys: layouts without their offset, interned. To intern is to keep one object for equal values.
 
 All rows of a matrix have one layout key. Layout keys are compared by identity, so caches look them up fast.
 """
@@ -30,7 +30,11 @@ class LayoutKey:
         self.specs: dict[object, Any] = {}
 
     def break_cycles(self) -> None:
-        """Break the reference cycles through this key: they pass specs of the fast path, which the garbage collector does not track."""
+        """Break the reference cycles through this key, which pass specs of the fast path, objects that the garbage collector does not
+        track.
+
+        `specs` is emptied, and `layout` forgets this key. A layout that refers to this key still works.
+        """
         self.specs.clear()
         self.layout._layout_key = None
 
@@ -51,7 +55,7 @@ class _LayoutKeyCache(BoundedCache[LayoutKey]):
     def remove_entries(self) -> None:
         """Forget all layout keys except that of 0-d layouts, which other modules refer to.
 
-        Layout keys in use stay valid, but an equal layout then gets another object.
+        Layout keys in use stay valid, but lose their specs, and an equal layout then gets another object.
         """
         point, dropped = self.pop(_POINT_KEY, None), list(self.values())
         super().remove_entries()
@@ -69,7 +73,11 @@ find_layout_key = _layout_keys.get
 
 
 def get_layout_key(layout: Any) -> LayoutKey:
-    """Return the interned key of a layout, the same for equal layouts of any offset; for large tables, a new key at each call."""
+    """Return the interned key of the `Layout` `layout`, one object for equal layouts of any offset; for large tables, a new key at each
+    call.
+
+    A view chain is interned with its offset. Large tables are those of more than `MAX_ENTRY_BYTES` bytes, along the whole chain.
+    """
     tables, base = layout.tables, layout.base
     key: object = (layout.shape, layout.strides, tables) if base is None else layout
     layout_key = find_layout_key(key)

@@ -40,7 +40,7 @@ def compute_offset_range(layout: View) -> tuple[int, int] | None:
 
 def _drop_permutations(layout: View) -> View:
     """Return a layout that reaches the same elements, maybe in another order: leading views of the chain that only permute their base are
-    dropped.
+    dropped. `layout` itself is returned if there is none.
     """
     while layout.base is not None and layout.size == layout.base.size and _has_distinct_indices(layout):
         layout = layout.base
@@ -49,7 +49,7 @@ def _drop_permutations(layout: View) -> View:
 
 def has_row_major_strides(layout: View) -> bool:
     """Return whether `layout`, one view of a chain by itself, walks in row-major order in steps of 1, from any offset. Its base is not
-    looked at.
+    looked at. Tables give False.
     """
     if layout.size == 0 or layout.strides == contiguous_strides(layout.shape):
         return layout.tables is None
@@ -63,10 +63,11 @@ def has_row_major_strides(layout: View) -> bool:
 
 
 def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
-    """Return the axes from the largest stride, in magnitude, to the smallest, if this order is the same for all these views of one shape.
+    """Return the axes from the largest stride, in magnitude, to the smallest, if this order is the same for all `layouts`, views of one
+    shape.
 
-    Views that repeat elements are ignored, and axes of size 1 keep their positions. Return None if the orders differ, if a view is gathered
-    or a chain, if all views repeat elements, or if the axes are in this order already.
+    Views that repeat elements are ignored, and axes of size 1 keep their positions. Return None if the orders differ, or if a view is
+    gathered or a chain. Return None also if all views repeat elements, or if the axes are in this order already.
     """
     common: tuple[int, ...] | None = None
     for layout in layouts:
@@ -86,7 +87,7 @@ def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
 
 
 def is_injective(layout: View) -> bool:
-    """Return whether no two positions share an element: whether a view with this layout may be written. The answer is exact."""
+    """Return whether no two positions of `layout` share an element: whether a view with this layout may be written. The answer is exact."""
     if layout.size <= 1:
         return True
     if not _has_distinct_indices(layout):
@@ -114,7 +115,7 @@ def _has_distinct_indices(layout: View) -> bool:
 
 
 def _iterate_offsets(layout: View) -> Iterator[IntArray]:
-    """Iterate over the offsets of a layout in row-major order, in 1-d arrays of at most `MAX_CHUNK_ELEMENTS` elements."""
+    """Iterate over the storage offsets of a layout in row-major order, in 1-d int64 arrays of at most `MAX_CHUNK_ELEMENTS` elements."""
     if layout.size <= MAX_CHUNK_ELEMENTS:
         yield layout.offsets().ravel()
         return
@@ -159,9 +160,9 @@ def _compare_spans(axes: list[Axis], count: int) -> bool | None:
 def _has_distinct_sums(terms: list[BoundedTerm]) -> bool:
     """Return whether sums of multiples are all different: a sum has one multiple of the step of each of `terms`.
 
-    A term `(step, max_count)` has the multiples `step * x` with an integer x from 0 to `max_count`. The answer is exact. Two choices of
-    multiples with equal sums differ first at a coarse term, and the finer terms must make up for the difference: this is tried for each
-    term.
+    A term `(step, max_count)` has the multiples `step * x` with an integer x from 0 to `max_count`; both numbers are positive. The answer
+    is exact. Two choices of multiples with equal sums differ first at a coarse term, and the finer terms must make up for the difference.
+    This is tried for each term.
     """
     terms = sorted(terms, reverse=True)
     for i, (step, max_count) in enumerate(terms):
@@ -211,7 +212,9 @@ def _are_columns(*blocks: tuple[int, list[BoundedTerm]]) -> bool:
 
 
 def covers(layout: View, count: int) -> bool:
-    """Return whether `layout` reaches every storage offset from 0 to `count` - 1. This is True if `count` is 0 or less."""
+    """Return whether `layout` reaches every storage offset from 0 to `count` - 1; further offsets are allowed. This is True if `count` is 0
+    or less.
+    """
     if count <= 0:
         return True
     reach = compute_offset_range(layout)
@@ -285,14 +288,16 @@ def _offset_bounds(axis: Axis) -> tuple[int, int]:
 
 
 def _min_gap(axis: Axis) -> int:
-    """Return the smallest distance between two entries of an axis of size 2 or more; 0 if two are equal."""
+    """Return the smallest distance between two entries of `axis`, an axis of size 2 or more; 0 if two are equal. An entry is the offset at
+    an index, in elements.
+    """
     return abs(axis.stride) if axis.table is None else int(np.diff(np.sort(axis.table.offsets)).min())
 
 
 def _list_terms(layout: View) -> list[BoundedTerm]:
-    """Return the terms that an affine layout adds to its lowest offset: stride magnitude and largest index of each axis.
+    """Return the terms that an affine layout adds to its lowest offset: pairs of the stride's magnitude and the largest index of each axis.
 
-    Axes of size 1 and axes of stride 0 have no term.
+    Axes of size 1 and axes of stride 0 have no term. The layout must have at least one element.
     """
     return [(abs(s), n - 1) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1 and s]
 
@@ -300,7 +305,7 @@ def _list_terms(layout: View) -> list[BoundedTerm]:
 def _reached_mask(layout: View, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return a bool array with an item for each offset from `low` to `high`, both included, in elements.
 
-    An item is True if an index of the layout leads to this offset.
+    An item is True if an index of the layout leads to this offset. Offsets of the layout outside of this range are ignored.
     """
     reached = np.zeros(high - low + 1, dtype=np.bool_)
     for offsets in _iterate_offsets(layout):

@@ -1,4 +1,6 @@
-"""Reshape: checked sizes, the axes of a single view if possible, and the splits and merges on the way."""
+"""Reshape: checked sizes, the axes of a single view if possible, and the splits and merges on the way. An axis has a size and a stride, or
+a table of offsets. A reshape keeps the row-major order of the elements.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ class ReshapePlan(NamedTuple):
 
 
 def plan_steps(old: Shape, new: Shape) -> tuple[str, tuple[Shape, ...]]:
-    """Return kind and steps, as in `ReshapePlan`, of a reshape from `old` to `new`, of as many elements; axes of size 1 are ignored."""
+    """Return kind and steps, as in `ReshapePlan`, of a reshape from `old` to `new`, of as many elements; axes of size 1 are ignored.
+
+    The number of elements is not checked.
+    """
     if old == new:
         return "same", ()
     if 0 in old:
@@ -56,7 +61,9 @@ def _prefix_products(shape: Shape) -> set[int]:
 
 
 def _factors(products: list[int]) -> Shape:
-    """Return the quotient of each of the ascending `products` by the previous one: the sizes of the axes between them."""
+    """Return the quotient of each of the ascending `products` by the previous one: the sizes of the axes between them, one less than
+    `products`.
+    """
     return tuple([longer // shorter for shorter, longer in pairwise(products)])
 
 
@@ -101,7 +108,8 @@ def compute_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None
 
 
 def resolve_shape(shape: Iterable[int], current_shape: Shape, size: int, op: str = "reshape") -> Shape:
-    """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits, or for another negative size.
+    """Return `shape` as a tuple of ints, with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits, or for
+    another negative size.
 
     `current_shape`, the shape before the reshape, and `op` appear in the message alone.
     """
@@ -114,7 +122,7 @@ def resolve_shape(shape: Iterable[int], current_shape: Shape, size: int, op: str
 
 
 def _fill_missing_size(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
-    """Return `sizes` with the -1 replaced so that the shape has `size` elements.
+    """Return `sizes`, of which at least one is negative, with the -1 replaced so that the shape has `size` elements.
 
     Raises ShapeError, naming `op` and the shape before, `old`, if no size or several sizes fit, and for another negative size.
     """
@@ -134,7 +142,10 @@ def _fill_missing_size(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
 
 
 def _suggest_shape(sizes: Shape, size: int) -> str:
-    """Return a hint, as the end of an error: `sizes` with one size replaced by -1, if that fits `size` elements; else an empty text."""
+    """Return a hint, as the end of an error: "; ", `sizes` with the last possible size replaced by -1, and the resulting shape.
+
+    A size is possible if another one in its place gives `size` elements. Without one, return an empty text.
+    """
     for axis in reversed(range(len(sizes))):
         other_product = prod(sizes[:axis] + sizes[axis + 1 :])
         if other_product and size % other_product == 0:

@@ -1,4 +1,6 @@
-"""`View`: the map from positions to storage offsets on which layouts are built."""
+"""`View`: the map from positions to storage offsets on which layouts are built. A position is a tuple of indices, one for each axis; a
+storage offset counts elements. A gathered axis has a table of offsets in place of a stride.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,7 @@ class View:
         return view
 
     def axes(self) -> list[Axis]:
-        """Return size, stride and table of each axis."""
+        """Return size, stride and table of each axis of this view, without its base, as a new list of `Axis`."""
         if self.tables is None:
             return list(map(Axis, self.shape, self.strides))
         return list(map(Axis, self.shape, self.strides, self.tables))
@@ -126,7 +128,9 @@ class View:
         return result if self.base is None else self.base._locate(result)
 
     def _locate(self, numbers: IntArray) -> IntArray:
-        """Return the storage offsets of the elements with the flat indices `numbers`: an array of the same shape."""
+        """Return the storage offsets of the elements with the flat indices `numbers`, which must be in range: a new int64 array of the same
+        shape.
+        """
         result = np.full_like(numbers, self.offset)
         for axis in reversed(coalesce_axes(self.axes())):
             numbers, digit = np.divmod(numbers, axis.size)

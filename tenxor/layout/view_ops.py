@@ -84,7 +84,7 @@ def _does_not_expand(shape: Shape, sizes: list[int], axis: int, reason: str) -> 
 
 
 def flip(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offset: int) -> tuple[Shape, int]:
-    """Return strides and offset of an affine view with the given `axes`, or all axes for None, reversed.
+    """Return strides and offset of an affine view at `offset`, with the given `axes`, or all axes for None, reversed.
 
     Raises AxisError if an axis does not exist or is named twice.
     """
@@ -98,8 +98,9 @@ def flip(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offset:
 def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) -> tuple[Shape, Shape, int]:
     """Return shape and strides with a diagonal as the last axis, and the distance of its start from the first element.
 
-    The diagonal holds the elements whose index along `axis2` is the index along `axis1` plus `offset`. It may be empty. The distance is in
-    the unit of `strides`.
+    The diagonal holds the elements whose index along `axis2` is the index along `axis1` plus `offset`. It may be empty; the distance is
+    then 0. The distance is in the unit of `strides`. Raises AxisError if an axis does not exist, or both are the same, and ArgumentError if
+    `offset` is no integer.
     """
     row_axis, column_axis = checked_axes((axis1, axis2), len(shape), "diagonal")
     offset = validate_int("diagonal", "offset", offset)
@@ -117,7 +118,8 @@ def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) 
 def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilation: int) -> tuple[Shape, Shape]:
     """Return shape and strides with `axis` counting the windows along it, and a new last axis that runs through each window.
 
-    A window has `size` elements, `dilation` apart; neighbouring windows start `step` apart.
+    A window has `size` elements, `dilation` apart; neighbouring windows start `step` apart. Elements behind the last whole window are left
+    out.
 
     Raises ArgumentError for a size, step or dilation below 1, and ShapeError for a window longer than the axis.
     """

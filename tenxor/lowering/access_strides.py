@@ -1,5 +1,5 @@
 """The strides of accesses along loops, and the orders of loops that follow from these strides alone. An access is a read or write of an
-operand inside nested loops. Loops are given by their axis numbers.
+operand inside nested loops, through a layout. Loops are given by their axis numbers, which index a list of extents.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class AccessStrides(NamedTuple):
 
     @staticmethod
     def from_layout(layout: Layout, loops: Sequence[int], extents: Sequence[int]) -> AccessStrides:
-        """Return the strides of an access through `layout`, whose axes are walked by the loops `loops`, in this order.
+        """Return the strides of an access through `layout`, whose axes are walked by the loops `loops`, one for each, in this order.
 
-        `extents` gives the number of indices of each axis, by axis number.
+        `extents` gives the number of indices of each axis, by axis number. `steps` is a new dict, which `merge_axes` may change.
         """
         tables = layout.tables or (None,) * len(layout.shape)
         steps: dict[int, Step] = {}
@@ -75,8 +75,8 @@ def merge_axes(axes: Loops, walks: Sequence[AccessStrides], extents: list[int], 
     """Return `axes`, the loops outermost first, with neighbours merged where every access walks both as a single axis.
 
     A merged axis keeps the inner number. `walks` (the strides of each access) and `extents` (the number of indices, by axis number) are
-    changed in place to match. Axes on two sides of a boundary are not merged: for each number k in `boundaries`, further statements run
-    inside the k outermost axes.
+    changed in place: a merged axis has the product of the extents. Axes on two sides of a boundary are not merged: for each number k in
+    `boundaries`, further statements run inside the k outermost axes.
     """
     merged_axes: list[int] = []
     for k, inner in enumerate(axes):

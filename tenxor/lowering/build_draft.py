@@ -1,8 +1,9 @@
-"""The construction of a kernel from a node: `build_draft` follows recipes down to data in memory, and builds a `KernelDraft`.
+"""The construction of a kernel from a node: `build_draft` follows recipes down to data in memory, and builds a `KernelDraft`. An index map
+is a layout over the loops around a read; its values are flat indices, the element of the node that each iteration needs.
 
-Every read becomes an `Access`: the node that is read, and its index map in the loops around the read. `loop_nest.py` turns index maps
-into index arithmetic. Values are real: a complex value becomes a pair of them here. The two components of an element in memory share an
-index map.
+Every read becomes an `Access`: the node that is read, and its index map in the loops around the read. `loop_nest.py` turns index maps into
+index arithmetic. Values are real: a complex value becomes a pair of them here. The two components of an element in memory share an index
+map.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ Task = Generator["Task", Expr, Expr]  # a task: yields subtasks, receives the ex
 def build_draft(root: Node, kernels: Set[Node], extra_outputs: Sequence[Node] = ()) -> KernelDraft:
     """Return the draft (a kernel under construction) that computes `root` and the nodes in `extra_outputs`.
 
-    The kernel reads memory and the results of the nodes in `kernels`. The nodes in `extra_outputs` have the shape of `root`, each after the
-    nodes that it reads. They are ignored if `root` is a store, a scatter or a scan.
+    The kernel reads memory and the results of the nodes in `kernels`; all other nodes below `root` are inlined. The nodes in
+    `extra_outputs` have the shape of `root`, each after the nodes that it reads. They are ignored if `root` is a store, a scatter or a
+    scan.
     """
     return _DraftBuilder(root, kernels).build(extra_outputs)
 
@@ -81,7 +83,9 @@ class _DraftBuilder:
         self.index_axes: dict[tuple[Expr, int], list[int]] = {}  # the indexed axes, by their index value and size
 
     def build(self, extra_outputs: Sequence[Node]) -> KernelDraft:
-        """Fill the draft `d`, and return it. The nodes in `extra_outputs` are computed in the loops of the root, and stored too."""
+        """Fill the draft `d`, and return it. The nodes in `extra_outputs` are computed in the loops of the root, and stored too. Call this
+        once.
+        """
         root, d = self.d.root, self.d
         if is_store(root.op):
             assert root.target is not None
@@ -114,7 +118,8 @@ class _DraftBuilder:
     def read_source(self, source: Node | Scalar, index_map: Layout, loops: Loops) -> Task:
         """Return the value of `source`, an operand of a recipe, at the elements that `index_map` selects inside `loops`, as a task.
 
-        `run_task` runs the task. A scalar has the same value for every element.
+        `run_task` runs the task. A scalar has the same value for every element. A node in memory or in `kernels` becomes an access, and
+        another node is inlined. Equal reads in equal loops share a value.
         """
         if type(source) is Scalar:
             value = self.scalar_values.get(id(source))
@@ -161,7 +166,8 @@ class _DraftBuilder:
     def inline_node(self, node: Node, index_map: Layout, loops: Loops) -> Task:
         """Return the value of a pending node at the elements selected by `index_map` inside `loops`, as a task for `run_task`.
 
-        The recipe of the node becomes a part of this kernel, down to data in memory and to the results of separate kernels.
+        The recipe of the node becomes a part of this kernel, down to data in memory and to the results of separate kernels. The node must
+        be elementwise, a reduction, a gather or `POSITION`; another operation raises AssertionError.
         """
         op = node.op
         if op is POSITION:
@@ -228,7 +234,7 @@ class _DraftBuilder:
         """Return an indexed axis with `size` indices, along which `value` is the index. No loop runs over an indexed axis.
 
         Reads of several nodes share the axis of one value, so common index arithmetic is recognized as equal. The axes in `excluded` are
-        not reused, because each axis of a single read has its own stride.
+        not reused, because each axis of a single read has its own stride. Without a suitable axis, the draft gets a new one.
         """
         shared_axes = self.index_axes.setdefault((value, size), [])
         for axis in shared_axes:

@@ -9,7 +9,7 @@ from .ir import Accumulator, Kernel
 def fingerprint(kernel: Kernel) -> str:
     """Return a text of `kernel` that is equal for two kernels exactly if the kernels are equal, in any process: a key for caches on disk.
 
-    Operations enter by their structure (a digest), and reductions by their formulas.
+    Operations enter by their structure (a digest), and reductions by their formulas. The name of the kernel counts, too.
     """
 
     def encode(x: object) -> str:

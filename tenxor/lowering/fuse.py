@@ -40,7 +40,8 @@ single_pass_module = LazyFunctions("tenxor.lowering.fuse_single_pass")  # import
 class _Read(NamedTuple):
     """A use of a node in a kernel: the root of the kernel, and the index map from the loops of the kernel to elements of the node.
 
-    The last `indexed_axis_count` axes of the index map have no loops: the index along them is the value of another node.
+    An index map is a layout over the loops; its values are flat indices of the node. The last `indexed_axis_count` axes of the index map
+    have no loops: the index along them is the value of another node.
     """
 
     kernel: Node
@@ -68,7 +69,7 @@ class _NodeFacts(NamedTuple):
 
 
 def collect_pending(roots: Sequence[Node]) -> list[Node]:
-    """Return the pending nodes below and among `roots`, each after its sources."""
+    """Return the pending nodes below and among `roots`, each once and after its sources."""
     order: dict[Node, None] = {}
     stack = list(reversed(roots))
     while stack:
@@ -85,8 +86,8 @@ def collect_pending(roots: Sequence[Node]) -> list[Node]:
 def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `order` to compute as kernels, in a valid order of execution. The kernels inline the remaining nodes.
 
-    `order` holds pending nodes, sources first (`collect_pending`). The nodes `roots` are always kernels. `target` has the limits of the
-    machine.
+    `order` holds pending nodes, sources first, and all that they read but memory (`collect_pending`). The nodes `roots`, all in `order`,
+    are always kernels. `target` has the limits of the machine. No node is changed.
     """
     graph, row_nodes = GraphFacts(order, target.fusing), _map_row_sums(order, roots, target)
     stored = graph.required_nodes.union(roots)
@@ -115,9 +116,9 @@ def _map_row_sums(order: Sequence[Node], roots: Sequence[Node], target: Target) 
 def _unfuse_contractions(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
     """Return the inlined nodes to store, as further kernels, so that contractions are recognized: an empty set if nothing is to change.
 
-    A contraction is inlined in a kernel that, as a whole, is none. The result has the contraction itself, or the other reductions in this
-    kernel, if the kernel is a contraction without them. `kernels` are the nodes chosen as kernels so far, and `reads` maps each node to the
-    reads of this node.
+    A contraction may be inlined in a kernel that, as a whole, is none. Then the result has the contraction itself. It has the other
+    reductions in this kernel instead, if the kernel is a contraction without them. `kernels` are the nodes chosen as kernels so far, and
+    `reads` maps each node to the reads of this node.
     """
     kernel_set = set(kernels)
     inlined_reductions: dict[Node, list[Node]] = {}
@@ -148,7 +149,7 @@ def _unfuse_contractions(kernels: Sequence[Node], reads: dict[Node, list[_Read]]
 
 
 def _unfuse_gathers(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
-    """Return the inlined gathers that would be computed repeatedly, because no contraction packs them.
+    """Return the inlined gathers that would be computed repeatedly, more often than they have elements, because no contraction packs them.
 
     `kernels` are the nodes chosen as kernels so far, and `reads` maps each node to the reads of this node.
     """
@@ -259,7 +260,7 @@ def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
 
 
 def _has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`MIN_CONTRACTION_SIZES`)."""
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`has_contraction_sizes`)."""
     if not isinstance(node.op, Reduction):
         return False
     from .predict_contraction import has_contraction_sizes
@@ -270,8 +271,8 @@ def _has_contraction_sizes(node: Node) -> bool:
 def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
     """Return the pairs of a source node and an index map for reading this source, if `node` itself is read at `index_map`.
 
-    Scalar sources are left out. Writes, scans, and operations that require their sources in memory are always computed as a whole: then the
-    source is read at all its elements, or through the layout of the node, and `index_map` does not matter.
+    Scalar sources are left out; sources in memory are listed. Writes, scans, and operations that require their sources in memory are always
+    computed as a whole, so `index_map` does not matter. Then the source is read at all its elements, or through the layout of the node.
     """
     if is_write(node.op):
         # The old content is no operand of the loop: `realize` writes into its memory or into a copy.
@@ -290,7 +291,7 @@ def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
 
 
 def depend_on(nodes: Iterable[Node], goal: Node) -> bool:
-    """Return whether a node of `nodes` is `goal`, or reads `goal` directly or through pending nodes."""
+    """Return whether a node of `nodes` is `goal`, or reads `goal` directly or through pending nodes. False without nodes."""
     visited: set[Node] = set()
     stack = list(nodes)
     while stack:
@@ -318,9 +319,9 @@ class _LengthLimit:
     def must_end(self, node: Node, reads: Sequence[_Read], facts: _NodeFacts) -> bool:
         """Return whether `node` becomes a kernel because a kernel of its `reads` would otherwise exceed `max_expanded_additions`.
 
-        `facts` are the facts about the node: it must be elementwise, and cost more than a load. It must be no larger than its sources, or
-        than the results of all kernels that read it. If the answer is True, the full kernels are noted in `ended_kernels`, and inline only
-        cheap nodes from now on.
+        `facts` are the facts about the node: it must be elementwise, and cost more than a load. It must be no larger than its sources
+        together, or than the results of all kernels that read it. If the answer is True, the full kernels are noted in `ended_kernels`, and
+        inline only cheap nodes from now on.
         """
         if not self.graph.is_long or facts.is_constant or facts.cost <= self.fusing.max_repeated_for_load or not isinstance(node.op, Op):
             return False
@@ -411,8 +412,8 @@ class _ReductionLimit:
 def _keeps_bits(node: Node, index_map: Layout) -> bool:
     """Return whether the reduction `node`, read at `index_map` inside another kernel, adds in the same order as alone, and as fast.
 
-    This holds if the innermost loop around the reduction runs along the last axis of the result, or if there is a single result. An index
-    map with tables gives False.
+    This holds if the innermost of the loops that `index_map` needs runs along the last axis of the result, or if there is a single result.
+    An index map with tables gives False.
     """
     if index_map.tables is not None:
         return False
@@ -465,9 +466,10 @@ def _is_complete(node: Node, read: _Read) -> bool:
 
 
 def _is_inlined(node: Node, reads: list[_Read], graph: GraphFacts, facts: _NodeFacts) -> bool:
-    """Return whether `node` is computed at each of the `reads`, and never stored.
+    """Return whether `node` is computed at each of the `reads`, and never stored; False makes the node a kernel.
 
-    `facts` are the facts about the node, and `graph` has the facts about all nodes.
+    Inlining must be possible (`_can_be_inlined`), and be free or pay (`_is_free`, `_is_worth_inlining`). A node with checked exponents must
+    be read completely each time. `facts` are the facts about the node, and `graph` has the facts about all nodes.
     """
     if has_checked_exponents(node) and not all(_is_complete(node, read) for read in reads):
         return False

@@ -1,6 +1,6 @@
 """Single-pass fusion of two reductions over one matrix, as in `x.T @ (x @ v)`: the matrix is read once for both. The outer reduction is a
 sum over rows. An inner reduction along each row, for example a product with a vector, runs just before the sum takes this row, while a
-cache holds the row.
+cache holds the row. An index map is a layout over the loops around a read; its values are flat indices of the node read.
 
 So does further work on the inner result alone. Each reduction adds in the same order as in a separate kernel, so the bits are those of two
 kernels.
@@ -50,9 +50,9 @@ def map_row_nodes(order: Sequence[Node], roots: Collection[Node], target: Target
 def fuse_row_nodes(kernels: list[Node], row_nodes: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
     """Return `kernels` without the nodes that sums over rows compute themselves, and a set of sums for which this is not possible yet.
 
-    `row_nodes` maps each sum to the nodes to compute inside (`map_row_nodes`). Where the loops of the sum's kernel have another form than a
-    single pass (`match_single_pass.py`), the nodes stay kernels. If the sum is inlined into this kernel, it is in the second result: the
-    caller makes the sum a kernel, and tries again.
+    `kernels` are the roots of all kernels, in order; the list is not changed. `row_nodes` maps each sum to the nodes to compute inside
+    (`map_row_nodes`). Where the loops of the sum's kernel have another form than a single pass (`match_single_pass.py`), the nodes stay
+    kernels. If the sum is inlined into this kernel, it is in the second result: the caller makes the sum a kernel, and tries again.
     """
     kernel_set, unfused = set(kernels), set[Node]()
     for total, inner_nodes in row_nodes.items():

@@ -1,4 +1,6 @@
-"""Facts about the nodes of a pending graph, by which `fuse.py` chooses the kernels. They hold for any choice, and are computed once."""
+"""Facts about the nodes of a pending graph, by which `fuse.py` chooses the kernels. They hold for any choice, and are computed once. A
+kernel stores the values of one node. An inlined node is computed inside the kernels that read it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class GraphFacts:
                 self.reduction_readers.add(node)
 
     def get_root_map(self, root: Node) -> Layout:
-        """Return the index map of `root` in the loops of its own kernel (`get_root_index_map`)."""
+        """Return the index map of `root` in the loops of its own kernel (`get_root_index_map`). Each root has one object, made at the first
+        request.
+        """
         index_map = self.root_maps.get(root)
         if index_map is None:
             index_map = get_root_index_map(root) if root in self.reduction_readers else make_identity_map(root)
@@ -131,8 +135,8 @@ def _find_shared_gathers(order: Sequence[Node]) -> set[Node]:
 def _find_scalar_operands(order: Sequence[Node]) -> set[Node]:
     """Return the nodes of `order` to store because a reduction or a summed product reads them, and they are computed from scalars alone.
 
-    No layout would fix the order in which their elements are added; in memory, their order does. Only a small node is stored, or a node
-    that the reader broadcasts (`is_read_from_memory`).
+    Scalars are numbers, and single elements that are broadcast. No layout would fix the order in which their elements are added; in memory,
+    their order does. Only a small node is stored, or a node that the reader broadcasts (`is_read_from_memory`).
     """
     stored: set[Node] = set()
     scalar_made: set[Node] = set()
@@ -181,9 +185,9 @@ def find_constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusin
 def find_nonexpanding(order: Sequence[Node], size_of: Callable[[Node], int]) -> set[Node]:
     """Return the nodes of `order` that can be stored in no more memory than their sources need together. `EMPTY` nodes always count.
 
-    A source needs the memory of the source itself, or of the nodes below if these are smaller. So neither a broadcast is returned, nor an
-    operation on a broadcast alone, nor a node without sources except `EMPTY`. `order` lists sources first, and `size_of` gives the size of
-    a node, in elements or bytes.
+    A source needs the memory of the source itself, or of the nodes below if these are smaller; a source read twice counts once. So neither
+    a broadcast is returned, nor an operation on a broadcast alone, nor a node without sources except `EMPTY`. `order` lists sources first,
+    and `size_of` gives the size of a node, in elements or bytes.
     """
     min_sizes: dict[Node, int] = {}  # the smallest memory that can replace a node
     narrow_nodes: set[Node] = set()
@@ -200,7 +204,8 @@ def find_nonexpanding(order: Sequence[Node], size_of: Callable[[Node], int]) -> 
 def estimate_costs(order: Sequence[Node]) -> dict[Node, int]:
     """Return the approximate cost of an element of each node, in additions, with all elementwise operations below it inlined.
 
-    `order` holds pending nodes, sources first. The cost is 0 for a node of another operation, such as a reduction.
+    `order` holds pending nodes, sources first. A source read twice counts twice. The cost is 0 for a node of another operation, such as a
+    reduction.
     """
     node_costs: dict[Node, int] = {}
     for node in order:

@@ -48,8 +48,8 @@ def get_root_index_map(root: Node) -> Layout:
     """Return the index map of a kernel's root: a layout over the loops of the kernel, whose values are flat indices of `root`.
 
     The loops are the axes of `root`, usually in order. If an elementwise `root` reads column reductions (`is_column_reduction`), the axes
-    of `root` on which the reductions depend are outermost. So each reduction runs once for the loops inside. With reductions of another
-    kind below the root, the axes keep their order. The search ends after `MAX_VISITED_NODES` nodes.
+    of `root` on which the reductions depend are outermost. So each reduction runs once for the loops inside. With a reduction of another
+    kind below the root, all axes keep their order. The search ends after `MAX_VISITED_NODES` nodes.
     """
     index_map = make_identity_map(root)
     if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):
@@ -85,9 +85,10 @@ def _reads_a_reduction(root: Node) -> bool:
 
 
 def is_column_reduction(node: Node) -> bool:
-    """Return whether neighbouring results of a reduction are nearer in memory than the elements combined in a single result.
+    """Return whether neighbouring results of the reduction `node` are nearer in memory than the elements combined in a single result.
 
-    Return False for a single result, or if no reduced axis has more than one index.
+    Neighbouring results are those along the last axis of results longer than 1, in the layout of the source. Return False for a single
+    result, or if no reduced axis has more than one index.
     """
     layout, result_ndim = node.layouts[0], len(node.shape)
     assert layout is not None
@@ -160,8 +161,8 @@ def add_inner_axes(index_map: Layout, extents: tuple[int, ...]) -> Layout:
     """Return `index_map` with reduced or indexed axes of `extents` inside: the flat indices of results become flat indices of source
     elements.
 
-    `index_map` is the index map of a reduction or gather, a single view without tables. The layout of its first source has the axes of the
-    result, then the axes of `extents`.
+    `index_map` is the index map of a reduction or gather, and must be a single view without tables; tables raise AssertionError. Compose
+    the result with the layout of the first source (`over`): this layout has the axes of the result, then the axes of `extents`.
     """
     inner = Layout.contiguous(extents)
     if index_map.tables is not None:
@@ -173,9 +174,9 @@ def add_inner_axes(index_map: Layout, extents: tuple[int, ...]) -> Layout:
 def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
     """Return the nodes read by an elementwise node, reduction or gather, which is itself read at `index_map`, each with its index map.
 
-    An index map is a layout over the loops around a read, whose values are flat indices of the node. Scalar sources are left out. The
-    result for a recipe and an index map is cached, because large graphs repeat themselves and are traversed often. Where a source begins at
-    offset 0, its index map is the same object each time.
+    An index map is a layout over the loops around a read, whose values are flat indices of the node. Scalar sources are left out; a node
+    read twice is listed twice. The result for a recipe and an index map is cached, because large graphs repeat themselves and are traversed
+    often. Where a source begins at offset 0, its index map is the same object each time.
     """
     entry = _map_cache.get((id(index_map), node.recipe))
     maps = _compute_maps(node, index_map) if entry is None else entry[1]
@@ -196,8 +197,8 @@ def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]
 def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
     """Return the index maps of the sources of `node`, read at `index_map`, as if each source began at offset 0: an entry for each source.
 
-    The maps are cached unless the recipe is uncacheable. An entry is None for a scalar, and for an index map with tables or of a view
-    chain.
+    The maps are cached unless the recipe is uncacheable. An entry is None for a scalar, and where the map of the source has tables or is a
+    view chain.
     """
     maps = list[Layout | None]()
     for k, layout_key in enumerate(node.recipe.layout_keys):

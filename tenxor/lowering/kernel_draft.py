@@ -1,5 +1,6 @@
 """The data structures of a draft, a kernel under construction: loops, expressions and accesses. A draft holds layouts with concrete
-numbers. An access is a read or write of a node's elements, through an index map from the surrounding loops.
+numbers. An access is a read or write of a node's elements through an index map. An index map is a layout over the surrounding loops; its
+values are flat indices of the node. An accumulator is a reduction in progress.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Access(Expr):
 
 
 def list_accesses(values: Iterable[Expr]) -> list[Access]:
-    """Return the accesses in the expressions `values`, each once, including accesses that compute indices."""
+    """Return the accesses in the expressions `values`, each once, including accesses that compute indices; operands come first."""
     return [e for e in walk(*values) if isinstance(e, Access)]
 
 

@@ -1,5 +1,6 @@
 """The loop nest of a kernel before scheduling. Each reduction stands in the outermost loop it depends on. A `LoopNest` is a kernel for one
-set of shapes: where a `Kernel` has parameters, a nest has the numbers themselves, sizes, steps and offsets.
+set of shapes: where a `Kernel` has parameters, a nest has the numbers themselves, sizes, steps and offsets. A draft (`KernelDraft`) is the
+kernel before, with layouts. An access is a read or write of an operand.
 
 So the passes in `cpu/` can inspect layouts and return transformed nests. Finally `parameterize.py` turns the numbers into arguments.
 """
@@ -129,11 +130,11 @@ class LoopNest(_LoopNestFields):
         return self.stores[-1]
 
     def count_visits(self) -> tuple[int, int]:
-        """Return the number of elements written, and the number of elements taken by the reductions together. The work of a kernel is
-        estimated by them.
+        """Return the number of elements written, and the number of elements taken by the reductions together, as a pair. The work of a
+        kernel is estimated by them.
 
-        Running reductions do not count, because they take the elements they write. In a single pass over rows (`is_single_pass`), only the
-        larger of the two reductions counts.
+        Running reductions do not count, because they take the elements they write. A reduction counts once for the loops that it does not
+        need. In a single pass over rows (`is_single_pass`), only the larger of the two reductions counts.
         """
         running_axes = self.result_loops[len(self.space) :]
         reduced_counts = [
@@ -169,13 +170,15 @@ class LoopNest(_LoopNestFields):
     @lazy_attribute
     def moving_axes(self) -> dict[Expr, frozenset[int]]:
         """The loop axes on which each expression in the values of reductions depends, through addresses and the results of other
-        reductions.
+        reductions. Keys are all subexpressions of these values.
         """
         return collect_dependences(self.reductions, lambda e: self.get_address(e).axes() if isinstance(e, Access) else ())
 
     @lazy_attribute
     def reductions(self) -> list[ReductionLoop]:
-        """The reductions, ordered by their `Update` statements: a reduction inside the loop of another comes first."""
+        """The reductions, ordered by their `Update` statements: a reduction inside the loop of another comes first. Reductions inside a
+        `Contraction` statement are not listed.
+        """
         started: dict[int, Loops] = {}
         loops = []
         for s, outer_loops in walk_with_loops(self.body):
@@ -234,7 +237,10 @@ def wrap_in_loops(axes: Loops, body: Body) -> Body:
 
 
 def get_inner_body(body: Body, loops: int) -> Body:
-    """Return the body of the innermost of perfectly nested loops; `body` itself if `loops`, the number of these loops, is 0."""
+    """Return the body of the innermost of perfectly nested loops; `body` itself if `loops`, the number of these loops, is 0.
+
+    Each of the loops must be the only statement around the next.
+    """
     for _ in range(loops):
         (loop,) = body
         assert isinstance(loop, For)
@@ -243,8 +249,8 @@ def get_inner_body(body: Body, loops: int) -> Body:
 
 
 def convert_draft(d: KernelDraft) -> LoopNest:
-    """Return the loop nest of the draft `d`, with ordered and merged loops (`order_loops`). The draft of a scatter needs
-    `build_scatter_nest`.
+    """Return the loop nest of the draft `d`, with ordered and merged loops (`order_loops`), not scheduled yet. The draft of a scatter needs
+    `build_scatter_nest`. The draft is not changed.
     """
     return LoopNestBuilder(d, order_loops(d)).build_nest()
 
@@ -279,7 +285,8 @@ class LoopNestBuilder:
     def assemble_nest(self, body: Body, parallel: Loops, lanes: Loops = ()) -> LoopNest:
         """Return the nest with the statements `body`, and with the operands, tables and axes collected so far.
 
-        Loops over the draft axes in `parallel` have independent iterations, and loops over `lanes` are vectorized.
+        Loops over the draft axes in `parallel` have independent iterations, and loops over `lanes` are vectorized. Call this after
+        `add_result()`: the operands of all reads are added here at the latest.
         """
         d, loops, reads = self.d, self.loops, self.locations  # reading `locations` adds operands and tables
         return LoopNest(
@@ -299,7 +306,7 @@ class LoopNestBuilder:
     # Statements
 
     def build_loops(self, outer_loops: Loops, axes: Loops, innermost: Body, needed: Set[int] | None = None) -> Body:
-        """Return nested loops over `axes`, inside `outer_loops`, around the statements `innermost`.
+        """Return nested loops over `axes`, inside `outer_loops`, around the statements `innermost`; `innermost` itself without axes.
 
         Each loop begins with the reductions that run just inside this loop. If `needed` is not None, only these accumulators are included.
         """

@@ -1,7 +1,8 @@
-"""The steps from a node to the loops of its kernel. The result of each step can be inspected.
+"""The steps from a node to the loops of its kernel. The result of each step can be inspected. A kernel has loops and statements in the loop
+IR, without sizes; the binding has the numbers. A nest is a kernel with its numbers.
 
-`build_draft.py` finds the computation; `split_loops.py`, `order_loops.py` and `loop_nest.py` build the loops. The passes in `cpu/`
-schedule the loops for a machine, and `parameterize.py` turns numbers into parameters.
+`build_draft.py` finds the computation; `split_loops.py`, `order_loops.py` and `loop_nest.py` build the loops. The passes in `cpu/` schedule
+the loops for a machine, and `parameterize.py` turns numbers into parameters.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from .split_loops import split_loops
 def lower(root: Node, kernels: Set[Node], target: Target, extra_outputs: Sequence[Node] = ()) -> tuple[Kernel, KernelBinding]:
     """Return the kernel that computes `root` and the nodes in `extra_outputs`, with the arguments for the layouts of exactly these nodes.
 
-    `kernels` are nodes computed by separate kernels; this kernel reads their results from memory. `extra_outputs` are additional results of
-    this kernel (`multi_output.py`). The `target` decides how the loops run, but changes no value. The binding has the unscheduled nest, and
-    an estimate `work` from the elements written and reduced.
+    `root` is pending. `kernels` are nodes computed by separate kernels; this kernel reads their results from memory, and inlines all other
+    pending nodes below. `extra_outputs` are additional results of this kernel (`multi_output.py`), of the shape of `root`. The `target`
+    decides how the loops run, but changes no value. The binding has the unscheduled nest, and an estimate `work` from the elements written
+    and reduced.
     """
     nest = build_loop_nest(root, kernels, target, extra_outputs)
     kernel, binding = parameterize(nest if isinstance(root.op, Scatter) else schedule_loops(nest, target))

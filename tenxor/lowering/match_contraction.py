@@ -28,10 +28,11 @@ Steps = dict[int, Step]  # the step of an access along each axis; axes with step
 
 
 class ReductionStrides(NamedTuple):
-    """The strides of a reduction inside the independent loops `space` of its kernel, with the loops `summed_axes` inside.
+    """The strides of a reduction inside the independent loops `space` of its kernel, with the loops `summed_axes` inside; `extents` are by
+    axis number.
 
-    `operand_steps` are the steps of the accesses of the reduction, and `other_steps` the steps of the write and of further reads. Each
-    of `reads` lists numbers of `operand_steps`: the access itself and the accesses from which the indices are computed.
+    `operand_steps` are the steps of the accesses of the reduction, and `other_steps` the steps of the write and of further reads. Each of
+    `reads` lists numbers of `operand_steps`: the access itself and the accesses from which the indices are computed.
     """
 
     space: Loops
@@ -77,7 +78,7 @@ def match_contraction(m: ReductionStrides, itemsize: int) -> ContractionMatch | 
     It needs enough rows, columns, steps and results (`MIN_CONTRACTION_SIZES`, `MIN_RESULTS`, `MIN_UNIT_RESULTS`). `itemsize` is the size in
     bytes of a state's widest component. The last independent axis becomes the columns, merged with axes before it where this fills vectors.
     If the last axis is short, a longer axis may become the columns. If the reduction is a contraction only so, it may need `MIN_COLUMNS`
-    steps. The result has the strides of the merged or reordered axes.
+    steps. The result has the strides of the merged or reordered axes; `m` is not changed.
     """
     if len(m.space) < 2:
         return None
@@ -144,7 +145,7 @@ def merge_columns(m: ReductionStrides, itemsize: int) -> ReductionStrides | None
     A state has `itemsize` bytes. Axes are merged one by one until the last one fills vectors (`is_ragged`), or two independent axes are
     left. Merging also ends before an axis of rows, and before an axis of more than `MAX_JOINED_ENTRIES` indices. Where the offsets along
     the merged axis are not a constant step apart, the step becomes a table. Return None if the last axis fills vectors already, or if
-    nothing can be merged. The same if an access outside of the reduction would need a table.
+    nothing can be merged. Return None also if an access outside of the reduction would need a table. `m` is not changed.
     """
     space, extents = m.space, list(m.extents)
     if len(space) < 3 or not is_ragged(extents[space[-1]], itemsize):

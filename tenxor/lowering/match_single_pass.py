@@ -25,7 +25,8 @@ def match_single_pass(nest: LoopNest) -> SinglePass | None:
     """Return the axes and reductions of a nest that can be a single pass over rows.
 
     Return None unless the nest has exactly two reductions: a sum over an axis of rows, for each column, with a reduction along an axis of
-    each row inside. The inner reduction must not depend on the column, and only the sum may use the result of the inner reduction.
+    each row inside. The inner reduction must not depend on the column, and only the sum may use the result of the inner reduction. The sum
+    must take its elements in order, and the inner reduction must not. The nest must have a single store.
     """
     space = nest.space
     if not space or not nest.is_single_pass or nest.result_loops != space or len(nest.stores) != 1:

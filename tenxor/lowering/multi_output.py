@@ -1,4 +1,6 @@
-"""Horizontal fusion: kernels with several results, for example the state of an optimizer and the new value of the parameter.
+"""Horizontal fusion: kernels with several results, for example the state of an optimizer and the new value of the parameter. A kernel is
+named by its root, the node that it stores. An index map is a layout over the loops around a read, whose values are flat indices of the
+node.
 
 Elementwise kernels of one shape may run in a common loop. Then common operands are read once, and a result used by another kernel of the
 group stays in a register. Each result is stored, and has the same bits as alone.

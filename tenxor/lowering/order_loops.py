@@ -1,5 +1,6 @@
 """The choice and the order of a kernel's loops, independent of the machine. The argument `walks` holds the strides of accesses; in
-functions that also take a draft, it is the list of `list_access_strides`.
+functions that also take a draft, it is the list of `list_access_strides`. A draft is a kernel under construction, with its reads, writes
+and reductions.
 
 Axes of size 1 are dropped. Adjacent axes are merged where every access can walk them as one, and the rest are ordered by memory.
 """
@@ -91,7 +92,7 @@ def move_longest_last(axes: Loops, extents: Sequence[int], min_extent: int) -> L
     pay.
 
     The move pays if the last axis has fewer than `min_extent` indices, and the longest at least `2 * min_extent`. `extents` are by axis
-    number.
+    number. Of equally long axes, the first is moved.
     """
     longest = max(axes, key=lambda a: extents[a], default=0)
     if not axes or extents[axes[-1]] >= min_extent or extents[longest] < 2 * min_extent:
@@ -100,7 +101,7 @@ def move_longest_last(axes: Loops, extents: Sequence[int], min_extent: int) -> L
 
 
 def _list_inner_reductions(d: KernelDraft, f: ReductionLoop) -> list[ReductionLoop]:
-    """Return the reductions of the draft `d` that run inside some of the loops of the reduction `f`."""
+    """Return the reductions of the draft `d` that run inside at least one of the loops of the reduction `f`."""
     return [g for g in d.reductions if not set(f.axes).isdisjoint(g.outer_loops)]
 
 

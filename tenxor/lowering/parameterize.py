@@ -1,7 +1,8 @@
-"""The conversion of a scheduled loop nest into a kernel: numbers become run-time arguments, so the kernel serves many shapes and views.
+"""The conversion of a scheduled loop nest into a kernel: numbers become run-time arguments, so the kernel serves many shapes and views. A
+size argument, or size parameter, is any integer of these: an extent, a stride or an offset.
 
-A step stays a part of the pattern only where code depends on it: steps of 0, steps of 1 along lanes, and the few small steps
-(`NEAR_STEPS`) for which whole vectors are loaded.
+A step stays a part of the pattern only where code depends on it: steps of 0, steps of 1 along lanes, and the few small steps (`NEAR_STEPS`)
+for which whole vectors are loaded.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class _Parameterizer:
                 self.unit_step_axes |= {s.left.axis, s.right.axis, s.summed_axes[-1]}
 
     def build_kernel(self) -> Kernel:
-        """Return the kernel, and fill the argument lists."""
+        """Return the kernel, and fill the argument lists. Call this once. The operand of the result is argument 0, then come the operands
+        that stores read.
+        """
         nest = self.nest
         self.get_operand(0)
         for s in iterate_statements(nest.body):
@@ -132,9 +135,10 @@ class _Parameterizer:
         return argument
 
     def convert_location(self, operand: int, a: Address) -> tuple[int, Address]:
-        """Return the argument number of an operand, and the address `a` with parameters. Equal addresses give the same object.
+        """Return the argument number of an operand, and the address `a` with parameters. Equal addresses of an operand give the same
+        object.
 
-        `operand` is the number in the nest.
+        `operand` is the number in the nest. New parameters are appended to the argument lists.
         """
         bound_address = self.address_of.get((operand, a))
         if bound_address is None:
@@ -183,7 +187,7 @@ class _Parameterizer:
     # Expressions and statements
 
     def convert_expr(self, e: Expr) -> Expr:
-        """Return an expression with parameters in place of numbers; memoised, with its subexpressions."""
+        """Return the expression `e` with parameters in place of numbers. The results are memoised, also for the subexpressions."""
         return rebuild(e, self.convert_leaf, self.converted_exprs)
 
     def convert_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -247,7 +251,7 @@ class _Parameterizer:
         return TileLoad(s.tile, self.get_operand(s.operand), address, self.axis_of[s.contiguous_axis], self.axis_of[s.read_axis], s.side)
 
     def convert_contraction(self, s: Contraction) -> Contraction:
-        """Return a contraction with parameters in place of numbers."""
+        """Return the contraction `s` with parameters in place of numbers. Blocks become size parameters; -1 stays -1."""
         left, right = (
             Side(
                 self.axis_of[side.axis],

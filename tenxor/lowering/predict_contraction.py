@@ -1,4 +1,5 @@
-"""The test whether a kernel would be a contraction, from the index maps of its reads alone: a draft without expressions, and its loops.
+"""The test whether a kernel would be a contraction, from the index maps of its reads alone: a draft without expressions, and its loops. A
+contraction is a generalized matrix product. An index map is a layout over the loops around a read, with flat indices as values.
 
 The scheduler (`lowering/cpu/schedule_contraction.py`) comes to the same result, because both call `match_contraction` with the same loops.
 """
@@ -29,7 +30,9 @@ Read = tuple[Node, Layout]  # a node with the index map of the read
 
 
 def has_contraction_sizes(node: Node) -> bool:
-    """Return whether `node` is a reduction with as many results and steps as a contraction needs (`MIN_CONTRACTION_SIZES`)."""
+    """Return whether `node` is a reduction with as many results and steps as a contraction needs, by the product of rows and columns in
+    `MIN_CONTRACTION_SIZES`.
+    """
     m, n, k = MIN_CONTRACTION_SIZES
     return isinstance(node.op, Reduction) and prod(node.shape) >= m * n and prod(get_inner_shape(node)) >= k
 
@@ -64,7 +67,11 @@ def _reads_chains(node: Node, kernels: Set[Node], chainless_reads: set[Read]) ->
 
 
 def is_contraction(root: Node, kernels: Set[Node]) -> bool:
-    """Return whether the kernel of `root` would be a contraction, given the nodes `kernels` whose results are in memory."""
+    """Return whether the kernel of the pending node `root` would be a contraction, given the nodes `kernels` whose results are in memory.
+
+    The kernel must have a single reduction, inside all independent loops of several indices. Nodes that are neither in memory nor in
+    `kernels` count as inlined.
+    """
     footprint = _ContractionReads(root, kernels)
     if not footprint.collect() or not footprint.d.reductions:
         return False
@@ -196,5 +203,5 @@ class _ContractionReads:
             self.index_reads[axis].append(k)
 
     def list_index_accesses(self, k: int) -> list[int]:
-        """Return the numbers of the accesses from which the indices of access `k` are computed."""
+        """Return the numbers of the accesses from which the indices of access `k` are computed; empty without indexed axes."""
         return [index for axis in self.d.accesses[k].loops for index in self.index_reads.get(axis, ())]

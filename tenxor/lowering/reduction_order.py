@@ -29,8 +29,9 @@ _orders: BoundedCache[ReductionOrder] = register("orders of reductions", "the or
 def find_reduction_order(node: Node) -> ReductionOrder:
     """Return the order in which the reduction `node` adds in every kernel. Orders of cacheable recipes without offsets are cached.
 
-    The order follows the layout of the source, and for a sum of products the layouts of the factors. A sum of products is added like the
-    sum of a stored product if both orders walk the axes alike, and if the sum has a single result or a factor is as large as the product.
+    The order follows the layout of the source, and for a sum of products the layouts of the factors; a number is no factor. A sum of
+    products is added like the sum of a stored product if both orders walk the axes alike. Also, the sum must have a single result, or a
+    factor be as large as the product.
     """
     layout, product = node.layouts[0], find_summed_product(node)
     assert layout is not None

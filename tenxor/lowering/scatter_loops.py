@@ -68,8 +68,9 @@ def find_colliding_axes(target: Layout, loops: int) -> set[int]:
     """Return the axes, among the first `loops` axes of the layout `target`, along which two positions may be the same element; a set of
     numbers.
 
-    `target` is the index map of a scatter's write. Positions that differ along an axis not returned are distinct elements. The axes of
-    `target` after the first `loops` are indexed by values, so every index along them is possible.
+    `target` is the index map of a scatter's write. Positions that differ along an axis not returned are distinct elements. If this cannot
+    be shown, all of the first `loops` axes are returned. The axes of `target` after them are indexed by values, so every index along them
+    is possible.
     """
     axes = target.axes()
     meeting_axes = {k for k, axis in enumerate(axes[:loops]) if axis.size > 1 and _repeats(axis.stride, axis.table)}
@@ -78,13 +79,13 @@ def find_colliding_axes(target: Layout, loops: int) -> set[int]:
 
 
 def _repeats(stride: int, table: object) -> bool:
-    """Return whether an axis with this stride, or this table unless it is None, reaches an element twice."""
+    """Return whether an axis with this `stride`, or with the offset table `table` (`Table`) unless it is None, reaches an element twice."""
     offsets = getattr(table, "offsets", None)
     return stride == 0 if offsets is None else len(np.unique(offsets)) < len(offsets)
 
 
 def _first_occurrences(table: object) -> object:
-    """Return the positions along an axis of the first occurrence of each offset in `table`, as an array. For no table, return 0.
+    """Return the positions along an axis of the first occurrence of each offset in `table` (`Table`), as an array. For None, return 0.
 
     Without a table, an axis repeats elements only with stride 0, and the first index reaches the single element.
     """
@@ -104,7 +105,8 @@ def build_update(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
     """Return the value of an element after a write to it, as expressions over `Arg`s: one expression per component of `dtype`.
 
     The arguments are the components of the old element, then the components of the written value. With `reduction` None, the value replaces
-    the element; otherwise `reduction` combines both.
+    the element; otherwise `reduction` combines both: each is lifted, and the combined state is finished and converted to `dtype`. A
+    reduction without `combine` raises AssertionError.
     """
     part_dtypes = (dtype.part,) * (2 if dtype.is_complex else 1)
     old_parts, new_parts = ([Arg(begin + k, p) for k, p in enumerate(part_dtypes)] for begin in (0, len(part_dtypes)))

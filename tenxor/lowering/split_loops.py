@@ -79,8 +79,9 @@ def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
 def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
     """Split loops of the draft `d` in place so that the view chain of access `k` gets shorter. Return whether this was done.
 
-    `splits` maps a loop axis to the extents of its parts, outermost first. Accesses are numbered as in `get_access`; the write of the
-    result comes last. Return False, without a change, if this chain gets no shorter or another chain gets longer.
+    `splits` maps a loop axis to the extents of its parts, outermost first; they multiply to the extent of the axis. Accesses are numbered
+    as in `get_access`; the write of the result comes last. Return False, without a change, if this chain gets no shorter or another chain
+    gets longer.
     """
     assert d.output is not None
     index_maps = []
@@ -93,7 +94,7 @@ def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
     new_axes = {axis: d.add_axes(sizes) for axis, sizes in splits.items()}
 
     def replace_axes(loops: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the loops with each split axis replaced by its parts."""
+        """Return `loops` with each split axis replaced by its parts."""
         return tuple([new_axis for axis in loops for new_axis in new_axes.get(axis, (axis,))])
 
     *d.accesses, d.output = (

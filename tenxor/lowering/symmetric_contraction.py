@@ -49,7 +49,7 @@ def find_symmetric_pairs(
 def walk_leaf_pairs(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | None]:
     """Yield the pairs of leaves at equal positions of the expressions `left` and `right`, each pair once, for a comparison by the caller.
 
-    Where the operations differ, yield None and end.
+    Where an operation stands opposite to a leaf, this pair is yielded. Where two operations differ, yield None and end.
     """
     stack, visited = [(left, right)], set()
     while stack:
@@ -88,7 +88,7 @@ def _is_equal_pair(nest: LoopNest, row: int, column: int, left: Expr, right: Exp
     """
 
     def are_equal(pair: tuple[Expr, Expr] | None) -> bool:
-        """Return whether two leaves are equal; None stands for expressions that differ."""
+        """Return whether two leaves, in `pair`, are equal; None stands for expressions that differ, and gives False."""
         if pair is None:
             return False
         e, f = pair
@@ -106,7 +106,7 @@ def _is_equal_pair(nest: LoopNest, row: int, column: int, left: Expr, right: Exp
         )
 
     def steps_by_axis(a: Address, side_axis: int) -> Mapping[int, object]:
-        """Return the steps of an address by axis, with the axis of the side itself as -1."""
+        """Return the steps of address `a` by axis, with `side_axis`, the axis of the side itself, as -1."""
         return {-1 if t.axis == side_axis else t.axis: nest.get_step(a, t.axis) for t in a.terms}
 
     return all(are_equal(pair) for pair in walk_leaf_pairs(left, right))

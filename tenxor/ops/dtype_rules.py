@@ -16,8 +16,8 @@ INTEGRAL_KINDS = ("bool", "uint", "int")
 
 
 def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
-    """Return the dtype that all `dtypes` promote to. Raise DTypeError, with the name `op`, without such a dtype, or if its kind is not in
-    `accepts`.
+    """Return the dtype that all `dtypes`, at least one, promote to. Raise DTypeError, with the name `op`, without such a dtype, or if its
+    kind is not in `accepts`.
     """
     common = dtypes[0]
     for d in dtypes[1:]:
@@ -102,7 +102,9 @@ def logical(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 
 def conditional(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Apply the rule of `where`: the first operand is a bool, and the other two and the result have one dtype."""
+    """Apply the rule of `where`: the first operand is converted to bool. The other two, and the result, have the dtype that both promote
+    to.
+    """
     d = _check_kinds(op, dtypes[1:], ALL_KINDS)
     return (boolean, d, d), d
 
@@ -142,5 +144,5 @@ def uint64_words(result: DType) -> DTypeRule:
 
 
 def no_rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Raise AssertionError, as the rule of an operation without a dtype rule: a cast, for instance, carries the dtype itself."""
+    """Raise AssertionError. This stands in place of a rule for a cast, whose call carries the dtype of the result itself."""
     raise AssertionError("cast carries its dtype itself")

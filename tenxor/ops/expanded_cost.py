@@ -1,4 +1,6 @@
-"""The length of operations as kernels contain them, with all formulas expanded."""
+"""The cost of operations as kernels contain them, with all formulas expanded: about how many additions an operation is worth. A formula
+expresses an operation by other operations of the op table.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from .expr import OPS, Arg, Call, DTypes, Expr, Op, walk
 
 def compute_expanded_cost(op: Op, dtypes: DTypes) -> int:
     """Return about how many additions the operation `op` on operands of `dtypes` is worth, with the formulas of the user and of complex
-    numbers expanded.
+    numbers expanded. The answer is cached in `op`.
 
     >>> from tenxor.dtypes import complex128, float64
     >>> from tenxor.ops import OPS
@@ -23,7 +25,11 @@ def compute_expanded_cost(op: Op, dtypes: DTypes) -> int:
 
 
 def _expand_and_sum(op: Op, dtypes: DTypes) -> int:
-    """Return the result of `compute_expanded_cost` for `op` and `dtypes`, without its cache."""
+    """Return about how many additions `op` on operands of `dtypes` is worth: the result of `compute_expanded_cost`, without its cache for
+    `op`.
+
+    A formula is worth the sum of its distinct operations; an operation without a formula is worth `op.cost`.
+    """
     if op is OPS["cast"]:  # a cast has no dtype rule
         return op.cost
     if op.uses_complex or any(d.is_complex for d in (*dtypes, op.result_dtype(dtypes))):
@@ -40,5 +46,7 @@ def _expand_and_sum(op: Op, dtypes: DTypes) -> int:
 
 
 def _make_argument(k: int, dtype: DType) -> Expr:
-    """Return operand number `k` of `dtype` as an `Arg`, or a complex one as a `ComplexPair` of two `Arg`s."""
+    """Return operand number `k` of `dtype` as an `Arg` with the index 2 k. A complex operand is a `ComplexPair` of two `Arg`s, 2 k and 2 k
+    + 1.
+    """
     return make_pair(Arg(2 * k, dtype.part), Arg(2 * k + 1, dtype.part)) if dtype.is_complex else Arg(2 * k, dtype)

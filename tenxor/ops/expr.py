@@ -1,4 +1,5 @@
-"""Scalar expressions: trees of operations on dtyped scalars, which describe the computation of one element.
+"""Scalar expressions: trees of operations on dtyped scalars, which describe the computation of one element. A formula is an expression over
+arguments (`Arg`); an operation (`Op`) is an entry of the op table. An expression computes nothing.
 
 An `Expr` is immutable and compares by structure, through a digest. Subexpressions may be shared, so a small graph can be an enormous tree;
 nothing here walks it as a tree. Formulas (of composite operations, and of the user's traced functions) are expressions over `Arg`; the loop
@@ -31,12 +32,20 @@ class Expr:
     _subexprs: tuple[Expr, ...] | None  # the subexpressions below this expression, in the order of `walk`; None before the first walk
 
     def _set(self, dtype: DType, *fields: object) -> None:
-        """Set `dtype` and `digest`, and the hash. `fields`, for instance operands, distinguish the expressions of a class and dtype."""
+        """Set `dtype`, `digest` and the hash, and forget the list of subexpressions. Each `__init__` calls this once.
+
+        `fields`, for instance operands, distinguish the expressions of a class and dtype: an operand by its digest, another object by its
+        `repr`.
+        """
         encoded = [p.digest if isinstance(p, Expr) else repr(p).encode() + _END for p in fields]
         self._set_digest(type(self).__name__.encode() + _END, dtype, encoded)
 
     def _set_digest(self, kind: bytes, dtype: DType, encoded: list[bytes]) -> None:
-        """Set `dtype`, and the digest of the bytes `kind`, the dtype, and the bytes `encoded`, each of known length or with an end."""
+        """Set `dtype`, and the digest of the bytes `kind`, the dtype, and the bytes `encoded`, each of known length or with an end.
+
+        Set the hash, and forget the list of subexpressions. Equal digests make expressions equal, so `kind` and `encoded` must hold
+        everything that distinguishes them.
+        """
         self.dtype = dtype
         self.digest = hashing.blake2b(b"".join((kind, dtype.name.encode(), _END, *encoded)), digest_size=16).digest()
         self._hash = hash(self.digest)
@@ -105,12 +114,12 @@ Exprs = tuple[Expr, ...]
 class Op:
     """An elementwise operation, with its `name` in the op table and its number of operands, `arity`.
 
-    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by other
-    entries of the table. `complex_formula` is the formula for complex operands, each a `ComplexPair` of real expressions. `vjp` is the
-    derivative (a VJP formula, `vjp_formulas.py`); by default it is derived from the formula. `infix` is the printed operator, `meaning` the
-    documentation, and `cost` about how many additions the operation is worth. `uses_complex` tells of a formula with complex numbers in it,
-    whatever the operands. `formula_digest` identifies the formula of an operation outside the table, in any process: the digest of the
-    expression `formula_key`. `expanded_costs` is the cache of `ops.expanded_cost`.
+    `rule` maps the name and the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the
+    operation by other entries of the table. `complex_formula` is the formula for complex operands, each a `ComplexPair` of real
+    expressions. `vjp` is the derivative (a VJP formula, `vjp_formulas.py`); by default it is derived from the formula. `infix` is the
+    printed operator, `meaning` the documentation, and `cost` about how many additions the operation is worth. `uses_complex` tells of a
+    formula with complex numbers in it, whatever the operands. `formula_digest` identifies the formula of an operation outside the table, in
+    any process: the digest of the expression `formula_key`. `expanded_costs` is the cache of `ops.expanded_cost`.
     """
 
     __slots__ = (
@@ -158,14 +167,18 @@ class Op:
         return self.name
 
     def result_dtype(self, dtypes: DTypes) -> DType:
-        """Return the dtype of the result for operands of these dtypes. Raise DTypeError if the operation does not accept them."""
+        """Return the dtype of the result for operands of these dtypes, in order. Raise DTypeError if the operation does not accept them.
+        The answer is cached. A cast has no rule, and raises AssertionError.
+        """
         dtype = self._results.get(dtypes)
         if dtype is None:
             dtype = self._results[dtypes] = self.rule(self.name, dtypes)[1]
         return dtype
 
     def format(self, args: list[str], dtype: DType) -> str:
-        """Return the operation as text, given the texts `args` of the operands. `dtype`, of the result, is printed for a cast alone."""
+        """Return the operation as text, given the texts `args` of the operands: an infix in parentheses, else a call. `dtype`, of the
+        result, is printed for a cast alone.
+        """
         if self.infix and self.arity == 2:
             return f"({args[0]} {self.infix} {args[1]})"
         if self.name == "cast":
@@ -249,8 +262,10 @@ class ComplexPair(Expr):
 
 
 def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
-    """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, operands first. The caller must add each to `visited`
-    before the next step.
+    """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, each after its operands. The caller must add each to
+    `visited` before the next step.
+
+    The operands of a visited expression are not looked at.
     """
     stack: list[Expr | None] = [e]  # the operands of the expression below None are visited
     while stack:
@@ -268,7 +283,9 @@ def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
 
 
 def walk(*values: Expr) -> list[Expr]:
-    """Return the expressions `values` and all their subexpressions, each once, operands first."""
+    """Return the expressions `values` and all their subexpressions in a new list, each once, operands first. Equal expressions count as
+    one.
+    """
     if len(values) == 1 and values[0]._subexprs is not None:
         return [*values[0]._subexprs, values[0]]
     visited: dict[Expr, None] = {}
@@ -282,7 +299,11 @@ def walk(*values: Expr) -> list[Expr]:
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
-    """Return `x` converted to `dtype`: unchanged if it has the dtype, and a constant as a constant if `dtype` is float or complex."""
+    """Return `x` converted to `dtype`. `x` itself is returned if it has the dtype. A constant becomes a constant if `dtype` is float or
+    complex; any other result is a call of the operation "cast".
+
+    A complex constant cannot become a float: AssertionError.
+    """
     if x.dtype is dtype:
         return x
     if isinstance(x, Const) and dtype.kind == "float":
@@ -294,7 +315,9 @@ def cast(x: Expr, dtype: DType) -> Expr:
 
 
 def call(name: str, *operands: Operand) -> Expr:
-    """Return the operation `name` of the op table on expressions and Python numbers; see `apply`."""
+    """Return the operation `name` of the op table on expressions and Python numbers, at least one expression; see `apply`. Raise KeyError
+    for an unknown name.
+    """
     return apply(OPS[name], operands)
 
 
@@ -311,15 +334,19 @@ def apply(op: Op, operands: Sequence[Operand]) -> Expr:
 
 
 def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
-    """Return an expression with the value of `yes` where the condition holds, else of `no`; the dtypes are promoted."""
+    """Return an expression with the value of `yes` where the boolean `condition` holds, else of `no`; the dtypes of both are promoted.
+
+    At least one of the three is an expression; a number takes the dtype of the last expression (`apply`).
+    """
     return call("where", condition, yes, no)
 
 
 def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], results: dict[Expr, Expr] | None = None) -> Expr:
-    """Return `e` rebuilt from its leaves. Subexpressions in `results` are replaced, and operations are applied to their new operands.
+    """Return `e` rebuilt from its leaves. Subexpressions in `results` are replaced, and operations (`Call`) are applied to their new
+    operands.
 
-    Any other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared. `results` receives the
-    result of each subexpression, for further calls.
+    Any other subexpression, a leaf or a pair, becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared.
+    `results`, changed in place, receives the result of each subexpression, for further calls. New operands must keep the dtypes.
     """
     results = {} if results is None else results
     stack = [e]
@@ -343,17 +370,20 @@ def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], re
 
 
 def replace_subexprs(e: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
-    """Return `e` with each subexpression that is a key of `replacements` replaced by its value there. Replacements are not searched."""
+    """Return `e` with each subexpression that is a key of `replacements` replaced by its value there. Replacements are not searched.
+
+    A replacement must have the dtype of its key. `replacements` stays unchanged.
+    """
     return rebuild(e, lambda subexpr, args: subexpr.with_args(args), dict(replacements))
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
-    """Return the formula with each `Arg` replaced by the item of `args` at the same index."""
+    """Return the formula with each `Arg` replaced by the item of `args` at the same index, which must have the dtype of the `Arg`."""
     return rebuild(formula, lambda e, _: args[e.index] if isinstance(e, Arg) else e)
 
 
 def zero(dtype: DType) -> Const:
-    """Return the constant 0 of `dtype`."""
+    """Return the constant 0 of `dtype`; for bool, its value is the integer 0."""
     return Const(0.0 if dtype.is_float else 0j if dtype.is_complex else 0, dtype)
 
 

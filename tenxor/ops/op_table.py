@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def add_op(name: str, arity: int, rule: DTypeRule, meaning: str, **options: object) -> Op:
-    """Add the elementwise operation `name` with `arity` operands to the table, and return it.
+    """Add the elementwise operation `name` with `arity` operands to the table `OPS`, and return it. An entry of this name is replaced.
 
     `rule` gives the dtypes of the computation and of the result. `meaning` says for readers what the operation computes. `options` are
     further arguments of `Op`.
@@ -439,7 +439,9 @@ INTERNAL_OPS = (
 def make_custom_op(name: str, formula: Expr, dtypes: DTypes) -> Op:
     """Return an operation of the user, without an entry in the table: `formula` over one `Arg` for each operand.
 
-    The operands must have the dtypes `dtypes`. Two operations of equal name and formula are the same operation in expressions.
+    The operands are converted to the dtypes `dtypes`, those of the `Arg`s; the result has the dtype of `formula`. `name` is for texts. Two
+    operations of equal name and formula are the same operation in expressions, though each call returns a new `Op`. The derivative follows
+    from `formula`, and the cost is 10.
     """
     operation = Op(
         name,

@@ -1,6 +1,6 @@
 """Random numbers as formulas: a counter-based generator computes each element alone, so results do not depend on the threads. A random
 number is made of a block, 128 bits that the generator gives for three uint64 words. These are `counter`, the number of the element,
-`stream`, the number of the draw, and `key`, the seed.
+`stream`, the number of the draw, and `key`, the seed. Functions take and return expressions (`Expr`); nothing is computed here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .expr import Const, Expr, Exprs, call, cast
 def philox4x32(counter: Exprs, key: Exprs) -> Exprs:
     """Return the four 32-bit words of a block of Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 
-    `counter` has four words of 32 bits, and `key` two, all as expressions. The results are uint32 expressions.
+    `counter` has four words of 32 bits, and `key` two, all as integer expressions. The results are uint32 expressions.
 
     Words are kept in 64 bits with arbitrary upper halves. Each product is then one vector instruction, which multiplies the lower halves
     and gives both words of the next round.
@@ -43,7 +43,10 @@ def _high(x: Expr) -> Expr:
 
 
 def _block(counter: Expr, stream: Expr, key: Expr) -> Exprs:
-    """Return the Philox block of three uint64 words, 128 bits, as two uint64 expressions: the first and the second 64 bits."""
+    """Return the Philox block of three uint64 words, 128 bits, as two uint64 expressions: the first and the second 64 bits.
+
+    Counter and stream are the counter of `philox4x32`, and `key` is the key; the lower 32 bits of each come first.
+    """
     words = [cast(word, uint32) for x in (counter, stream, key) for word in (x, _high(x))]
     c0, c1, c2, c3 = (cast(word, uint64) for word in philox4x32(tuple(words[:4]), tuple(words[4:])))
     return _join_words(c0, c1), _join_words(c2, c3)

@@ -1,4 +1,5 @@
-"""Reductions: how many elements are combined into one.
+"""Reductions: how many elements are combined into one. The state of a reduction is the value so far, of one or several scalars. To lift an
+element is to make it the state of this element alone. Functions take and return expressions (`Expr`).
 
 A reduction is a monoid: an identity, a function that lifts an element into the state, and a function that combines two states. Both back
 ends follow these formulas, so a new reduction is a single entry in `REDUCTIONS`.
@@ -69,7 +70,10 @@ class Reduction:
         self.kind = "reduce"
 
     def add_element(self, states: Exprs, element: Exprs) -> Exprs:
-        """Return the state after one more element: `states` is the state before, and `element` the lifted element."""
+        """Return the state after one more element: `states` is the state before, and `element` the lifted element.
+
+        By `append`, if given, else by `combine`.
+        """
         join = self.append or self.combine
         assert join is not None
         return join(states, element)
@@ -84,7 +88,9 @@ class Reduction:
         return self.ordered or not any([d.is_float or d.is_complex for d in self.state_dtypes(dtype)])
 
     def check_dtype(self, op: str, dtype: DType) -> None:
-        """Raise DTypeError, which names `op`, if the reduction does not accept elements of this dtype."""
+        """Raise DTypeError, which names `op`, if the reduction does not accept elements of this dtype: complex ones, if elements are
+        compared.
+        """
         if self.ordered and dtype.is_complex:
             raise DTypeError(
                 f"{op}: does not accept {dtype}, as complex numbers have no order; use it on tx.real(x), tx.imag(x) or tx.abs(x)"
@@ -132,7 +138,7 @@ def _lift_truth(x: Expr, position: Expr, states: DTypes) -> Exprs:
 
 
 def _combine_by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
-    """Return the `combine` of a `Reduction` with a state of one number: the binary operation `op` of the op table on both states."""
+    """Return the `combine` of a `Reduction` with a state of one number: the binary operation named `op` in the op table on both states."""
     return lambda left, right: (call(op, left[0], right[0]),)
 
 
@@ -154,8 +160,11 @@ class _ExtremumJoin:
         return where(wins, b, a), where(wins, j, i)
 
     def append(self, left: Exprs, right: Exprs) -> Exprs:
-        """Return the state of a part with the state `left`, and of an element behind it with the state `right`; the element wins if it is
-        better.
+        """Return the state of a part with the state `left`, and of an element behind it with the state `right`. The element wins only if it
+        is better.
+
+        Without the test for equal values, this is shorter than `combine`. Right after the identity, an element equal to it does not win
+        (`_position_or_0`).
         """
         (a, i), (b, j) = left, right
         wins = self._beats(b, a)
@@ -275,8 +284,9 @@ def _rank_rotation(name: str, bits: int) -> int:
 
 
 def _rank(name: str, x: Expr) -> Expr:
-    """Return the rank of the float `x` for the reduction `name`, "max" or "min": an unsigned integer of as many bits, in the order of the
-    floats.
+    """Return the rank of the float `x`, a float32 or float64 expression, for the reduction `name`, "max" or "min".
+
+    The rank is an unsigned integer of as many bits, in the order of the floats. All NaN come first for "min", and last for "max".
     """
     bits = call("float_to_bits", x)
     bit_count = bits.dtype.bits
@@ -285,7 +295,7 @@ def _rank(name: str, x: Expr) -> Expr:
 
 
 def _float_of_rank(name: str, rank: Expr) -> Expr:
-    """Return the float whose rank (`_rank`) for the reduction `name` is `rank`, as an expression."""
+    """Return the float32 or float64 whose rank (`_rank`) for the reduction `name` is `rank`, a uint32 or uint64, as an expression."""
     bit_count = rank.dtype.bits
     unrotated = rank - _rank_rotation(name, bit_count)
     sign = 1 << bit_count - 1
@@ -347,7 +357,8 @@ _running_sum = Reduction("sum", _single_state(_accumulator_dtype), _negative_zer
 def get_running_reduction(name: str, dtype: DType) -> Reduction:
     """Return the reduction for a running reduction such as `cumulative_sum`: its state after each element gives the result there.
 
-    `name` is the name of the operation, such as "sum" or "logaddexp", and `dtype` the dtype of the elements.
+    `name` is "logaddexp" or a name in `REDUCTIONS`, such as "sum"; `dtype` is the dtype of the elements. The reductions for "sum",
+    "logaddexp" and complex products are not those of `REDUCTIONS`. Raise KeyError for another name.
     """
     if name == "prod" and dtype.is_complex:  # the identity 1 + 0j would turn infinities into NaN
         return make_first_reduction(Arg(0, dtype) * Arg(1, dtype), any_order=True)
@@ -365,7 +376,8 @@ _user_reductions: BoundedCache[Reduction] = register("reductions of users", "a r
 def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
     """Return the reduction that starts from `initial` and takes the elements in order.
 
-    `step` is over Arg(0), the state, and Arg(1), an element. Equal arguments give the same object.
+    `step` is the new state over Arg(0), the state, and Arg(1), an element; `initial` has the dtype of `step`. Equal arguments give the same
+    object, as long as the cache keeps it.
     """
     key = ("in order", step, initial)
     reduction = _user_reductions.get(key)
@@ -387,8 +399,8 @@ def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
 def make_first_reduction(step: Expr, *, any_order: bool) -> Reduction:
     """Return the reduction that starts from the first element. The state is a flag, whether an element was seen, and the value so far.
 
-    `step` is over Arg(0), the value so far, and Arg(1), an element. If `any_order`, `step` is associative, and parts may be combined. Equal
-    arguments give the same object.
+    `step` is over Arg(0), the value so far, and Arg(1), an element. The state has the dtype of `step`, to which elements are converted. If
+    `any_order`, `step` is associative, and parts may be combined. Equal arguments give the same object, as long as the cache keeps it.
     """
     key = ("from first", step, any_order)
     reduction = _user_reductions.get(key)

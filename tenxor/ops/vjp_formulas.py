@@ -138,7 +138,7 @@ def sign(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 
 def _split_ties(wins: Expr, ties: Expr, g: Expr) -> Expr:
-    """Return the cotangent `g` where the condition `wins` holds, half of it where `ties` holds, and 0 elsewhere."""
+    """Return the cotangent `g` where the boolean `wins` holds, half of it where `ties` holds, and 0 elsewhere."""
     return where(wins, g, where(ties, g * 0.5, zero(g.dtype)))
 
 
@@ -184,7 +184,7 @@ def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def first_operand_only(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    """Return the cotangent for the first operand `x` unchanged, and None for the second, `y`, which has no influence but on rounding."""
+    """Return the cotangent `g` unchanged for the first operand `x`, and None for the second, `y`, which matters only for rounding."""
     return g, None
 
 

@@ -1,4 +1,5 @@
-"""Two-pass argmax and argmin of short rows: the extremum of each row, then the first equal position.
+"""Two-pass argmax and argmin of short rows: the extremum of each row, then the first equal position. A node is a pending operation on a
+source, its operand, read through a layout.
 
 A single pass carries a value and a position in every lane, and combines the lanes at the end of each row. For a row of a few vectors the
 combination takes longer than the rest. Two passes read the row twice, but the second read comes from a cache.
@@ -23,10 +24,10 @@ _UNSIGNED_OF_BYTES = {d.itemsize: d for d in (uint8, uint16, uint32, uint64)}
 
 
 def split_argextremum(node: Node) -> list[Node] | None:
-    """Rewrite an argmax or argmin along many short contiguous rows as two reductions.
+    """Rewrite the reduction `node`, an argmax or argmin along many short contiguous rows, as two reductions.
 
     Return the new nodes, sources first, with the replacement of `node` last. Return None where two passes do not pay: for other reductions
-    or layouts, and for a computed operand of more than `MAX_INTERMEDIATE_BYTES`.
+    or layouts (`_has_short_rows`), and for a computed operand of more than `MAX_INTERMEDIATE_BYTES`.
     """
     reduction, (source,), layout = node.op, node.sources, node.layouts[0]
     assert isinstance(reduction, Reduction) and layout is not None
@@ -54,11 +55,12 @@ def split_argextremum(node: Node) -> list[Node] | None:
 
 
 def _has_short_rows(layout: Layout, dtype: DType, row_axes: int) -> bool:
-    """Return whether two passes (the extremum, then its position) pay for rows of `dtype` read through `layout`.
+    """Return whether two passes (the extremum, then the position) pay for rows of `dtype` read through `layout`.
 
-    The layout has `row_axes` axes of rows and a last axis of elements. There must be at least `MIN_ARGEXTREMUM_SIZE` elements in contiguous
-    rows. Rows of at most `MAX_UNROLLED_EXTREMA` elements are unrolled instead (`unroll_reductions.py`), and longer rows than
-    `MAX_ROW_ELEMENTS`, or `MAX_FLOAT_ROW_ELEMENTS` for narrow floats, are best reduced in a single pass.
+    A layout with tables, a view chain, and a number of axes other than `row_axes` + 1 give False. Rows must be contiguous each by itself
+    (stride 1 along the last axis), with at least `MIN_ARGEXTREMUM_SIZE` elements in the rows together. Rows of at most
+    `MAX_UNROLLED_EXTREMA` elements are unrolled instead (`unroll_reductions.py`). Rows longer than `MAX_ROW_ELEMENTS` are best reduced in a
+    single pass; for floats of at most `MAX_NARROW_FLOAT_BYTES` bytes the limit is `MAX_FLOAT_ROW_ELEMENTS`.
     """
     if layout.ndim != row_axes + 1 or layout.base is not None or layout.tables is not None or layout.strides[-1] != 1:
         return False
@@ -80,7 +82,7 @@ def _mask_positions(new_nodes: list[Node], dtype: DType, is_not_extremum: Term, 
     """Append nodes to `new_nodes` for the positions with every bit set where `is_not_extremum` holds, so a minimum ignores these positions.
 
     Return the last node, `positions | -is_not_extremum` in the unsigned `dtype`, and a contiguous layout. Both arguments are pairs of a
-    node and a layout.
+    node and a layout, of equal shape: booleans, and integers of `dtype`.
     """
     mask_bits = append_elementwise(new_nodes, OPS["cast"], dtype, is_not_extremum)
     return append_elementwise(

@@ -32,9 +32,9 @@ def iter_attention_blocks(
 ) -> Iterator[AttentionBlock]:
     """Yield the blocks of `row_count` rows, with `step_count` steps each, behind axes of the sizes `outer_shape`.
 
-    A block holds rows of as many outer indices as fit into `block_bytes`, or a part of the rows of one outer index, and at least `min_rows`
-    rows. If `reach` is not None, row r sees the steps up to r + `reach`, and a block leaves out the steps seen by none of its rows.
-    `itemsize` is the bytes of a weight.
+    A block holds the rows of several outer indices if they fit into `block_bytes`, or a part of the rows of a single outer index, with at
+    least `min_rows` rows if possible. If `reach` is not None, row r sees the steps up to r + `reach`. Then a block leaves out steps unseen
+    by the rows, in multiples of `SEEN_STEP_MULTIPLE`. `itemsize` is the bytes of a weight. Both counts must be at least 1.
     """
     nbytes = step_count * itemsize
     max_rows = MAX_BLOCK_ROWS if reach is None else MAX_CAUSAL_BLOCK_ROWS[row_count >= LARGE_ROW_COUNT]

@@ -44,9 +44,10 @@ class RowSubgraph(NamedTuple):
 def match_row_subgraph(node: Node, products: Node, side: int, shared: Set[Node]) -> RowSubgraph | None:
     """Return the subgraph that computes one factor of a contraction row by row from pairs of rows and steps, as in attention, or None.
 
-    `node` sums the node `products`, and `side` is the number of the computed factor, 0 or 1. The opposite factor must not depend on the
-    row. The subgraph must hold a reduction with a value per pair, as in `q @ k.T`, and a reduction over the steps. Nodes in `shared` (with
-    several readers) stay outside if computed for every row anyway: depending on rows but not on steps.
+    `node` sums the node `products` over the last axis, and `side` is the number of the computed factor, 0 or 1. The factor must be pending,
+    with rows and steps as last axes. The opposite factor must not depend on the row. The subgraph must hold a reduction with a value per
+    pair, as in `q @ k.T`, and a reduction over the steps. Nodes in `shared` (with several readers) stay outside if computed for every row
+    anyway: depending on rows but not on steps.
     """
     weights, layout, other_layout = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if layout is None or other_layout is None or not is_recomputable(weights, Reduction):
@@ -94,10 +95,12 @@ def _collect_dependents(node: Node, products: Node, row_axis: int, step_axis: in
 
 
 def _propagate(node_axes: dict[Node, AxisMap], products: Node, excluded: set[Node], row_axis: int, step_axis: int) -> Node | None:
-    """Record in `node_axes` the axes of the nodes below `products`, except nodes in `excluded`.
+    """Record in `node_axes` the axes of the nodes below `products`, except nodes in `excluded`. `node_axes` must have the axes of
+    `products`.
 
     Return a node read in two ways, with conflicting axes, which the caller excludes before the next try; None without such a node. Nodes
-    without `row_axis` are recorded, but the nodes below them are not. `step_axis` is the summed axis of the contraction.
+    without `row_axis` are recorded, but the nodes below them are not. `step_axis` is the summed axis of the contraction. The walk ends
+    early with more than `2 * MAX_NODES` nodes.
     """
     stack = [products]
     while stack and len(node_axes) <= 2 * MAX_NODES:
@@ -123,7 +126,8 @@ def _propagate(node_axes: dict[Node, AxisMap], products: Node, excluded: set[Nod
 def _find_reduced_axes(node: Node, node_axes: dict[Node, AxisMap]) -> AxisMap:
     """Return, for each axis that the reduction `node` runs over, the number of the equal axis of the contraction, or -1 if unknown.
 
-    `node_axes` maps the source of the reduction to a tuple of the same form. A node other than a reduction gives an empty tuple.
+    `node_axes` maps nodes to their axes of the contraction (`AxisMap`); a source without an entry gives -1. A node other than a reduction
+    gives an empty tuple.
     """
     if not isinstance(node.op, Reduction):
         return ()
@@ -158,7 +162,9 @@ def map_axes(layout: Layout, shape: tuple[int, ...]) -> AxisMap | None:
 
 
 def _sort_sources_first(node: Node, node_axes: dict[Node, AxisMap]) -> list[Node]:
-    """Return the nodes of `node_axes` from which `node` is computed, and `node` itself last, sources first."""
+    """Return the nodes of `node_axes` from which `node` is computed, and `node` itself last, sources first. The paths must lie in
+    `node_axes`.
+    """
     order: dict[Node, None] = {}
     stack = [node]
     while stack:
@@ -174,7 +180,8 @@ def restrict_to_region(rows: RowSubgraph, region: Region, replacements: dict[Nod
     """Return a copy of the contraction `rows` restricted to `region`, slices by axis of the contraction, with copies of the nodes in
     `rows.order`.
 
-    Nodes outside of the subgraph are shared, or replaced by their items in `replacements`. The copy has the shape of the region.
+    An axis without a slice is whole. Nodes outside of the subgraph are shared, or replaced by their items in `replacements`, of equal
+    shape. The copy is pending, and has the shape of the region.
     """
     copies: dict[Node, Node] = {}
     full = slice(None)
@@ -200,9 +207,9 @@ def restrict_to_region(rows: RowSubgraph, region: Region, replacements: dict[Nod
 def _restrict_layout(layout: Layout, old_shape: tuple[int, ...], new_shape: tuple[int, ...], slices: list[slice]) -> Layout:
     """Return the layout that reads the restricted copy of a source, given the `layout` that reads the whole source.
 
-    The source has the shape `old_shape`, and the copy `new_shape`. `slices` has a slice for each axis of `layout`, and the result is
-    `layout` with the shape cut by the slices. The copy contains only the elements of the slices, contiguous, so the new layout begins at
-    offset 0.
+    The source has the shape `old_shape`, and the copy `new_shape`. `layout` must read the axes of the source whole and in order
+    (`map_axes`). `slices` has a slice for each axis of `layout`, and the result is `layout` with the shape cut by the slices. The copy
+    contains only the elements of the slices, contiguous, so the new layout begins at offset 0.
     """
     layout_axes = map_axes(layout, old_shape)
     assert layout_axes is not None

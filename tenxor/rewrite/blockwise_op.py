@@ -26,9 +26,9 @@ class BlockwiseOp(SpecialOp):
 
 
 def is_worth_blocking(reduction: Node) -> bool:
-    """Return whether `reduction` reads enough bytes for blocks to pay: more than `MAX_UNBLOCKED_BYTES`.
+    """Return whether the reduction node `reduction` reads enough bytes for blocks to pay: more than `MAX_UNBLOCKED_BYTES`.
 
-    Elements are counted in the dtype of the result.
+    The elements read are counted, each time they are read, in the dtype of the result.
     """
     layout = reduction.layouts[0]
     assert layout is not None

@@ -1,4 +1,5 @@
-"""Recognition of causal masks: the steps of a contraction (keys, in attention) with weight 0 for a row (a query) because they come later.
+"""Recognition of causal masks: the steps of a contraction (keys, in attention) with weight 0 for a row (a query) because they come later. A
+contraction sums products over the steps. Steps after the last step seen by a row are unseen.
 
 Steps of weight 0 may be skipped only where the user's code asks for it, by `where_seen`: 0 times NaN is NaN, and a user who writes weights
 and products directly must see this NaN.
@@ -21,7 +22,8 @@ _RESULTS_FOR_MINUS_INF = {"subtract": -inf, "exp": 0.0}
 def find_causal_reach(rows: RowSubgraph) -> int | None:
     """Return the reach of a causal mask in `rows`: row `r` sees the steps 0 to `r` + reach. The reach is 0 or more.
 
-    Return None if later steps may have a weight other than 0.
+    Return None if later steps may have a weight other than 0. A reduction over the steps must be a maximum of -inf or a sum of 0 at these
+    steps; otherwise the result is None, too.
     """
     reach: int | None = None
     values: dict[Node, float | None] = {}  # the value of each node at unseen steps, if known: -inf or 0
@@ -42,9 +44,10 @@ def find_causal_reach(rows: RowSubgraph) -> int | None:
 
 
 def _match_mask(node: Node, rows: RowSubgraph) -> int | None:
-    """Return the reach if `node` is a `where_seen` with -inf at the steps after `r` + reach in row `r`; otherwise None.
+    """Return the reach if `node` is a `where_seen` with the scalar -inf at the steps after `r` + reach in row `r`; otherwise None.
 
-    `rows` gives the axes of rows and steps.
+    The condition must compare two counters, of the steps and of the rows, and have rows and steps as its last axes. `rows` gives the axes.
+    A negative reach gives None.
     """
     if node.op is not OPS["where_seen"]:
         return None
@@ -68,7 +71,8 @@ def _match_mask(node: Node, rows: RowSubgraph) -> int | None:
 def _match_counter(source: Node | Scalar, layout: Layout | None, ndim: int) -> tuple[int, int] | None:
     """Return the only axis along which `source`, read through `layout`, counts up by 1, and the value at index 0, as a pair of integers.
 
-    `source` is an operand of the comparison that makes a mask. The layout has `ndim` axes. Return None for a source of another form.
+    `source` is an operand of the comparison that makes a mask. The layout must have `ndim` axes, and stride 0 along the rest. Return None
+    for a source with an operation other than `POSITION`, or a layout of another form.
     """
     if type(source) is not Node or source.op is not POSITION or layout is None or layout.base is not None:
         return None
@@ -81,7 +85,7 @@ def _infer_value(node: Node, values: dict[Node, float | None], rows: RowSubgraph
     """Return the value of an elementwise node at unseen steps, -inf or 0, or None if the value is unknown.
 
     `values` holds the values of nodes before, and `rows` gives the axes of the nodes. The first operand must have a known value at these
-    steps, and the remaining operands must be the same for every step of a row.
+    steps, and the remaining operands must be the same for every step of a row. They are taken to be finite, and divisors not 0.
     """
     operand, *other_operands = node.sources
     if type(operand) is not Node or any(type(s) is Node and (s not in rows.axes or rows.step_axis in rows.axes[s]) for s in other_operands):

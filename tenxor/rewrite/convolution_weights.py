@@ -1,4 +1,6 @@
-"""Convolution with few kernels: the weights are copied with the kernels far apart, so that lanes run along results instead of kernels."""
+"""Convolution with few kernels: the weights are copied with the kernels far apart, so that lanes run along results instead of kernels. The
+windows and the weights are the two factors of a sum of products.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ def copy_convolution_weights(node: Node) -> list[Node] | None:
 
     In the copy, the kernels are the last axes in memory. Return the new nodes, sources first, with the result last. Return None for every
     node of another form: without windows, with `MIN_TILED_READS` or more results per element of the windows, or with fewer per weight.
+    Also, the last result axis must have the smallest stride in the windows, and the weights must be read without tables and view chain.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None
@@ -51,7 +54,8 @@ def copy_convolution_weights(node: Node) -> list[Node] | None:
 def _is_last_axis_fastest(layout: Layout, result_ndim: int) -> bool:
     """Return whether the stride between neighbouring results is no larger than any nonzero stride of `layout`.
 
-    Neighbouring results are neighbours along axis `result_ndim - 1`, which must have several indices.
+    Neighbouring results are neighbours along axis `result_ndim - 1`. Without this axis, or if the axis has a single index, return False.
+    Signs of strides do not matter.
     """
     strides = [abs(stride) for n, stride in zip(layout.shape, layout.strides, strict=True) if n > 1]
     return (

@@ -1,6 +1,6 @@
 """Builders of replacement nodes. Each appends new nodes to the list `new_nodes`, sources first; the last node of a finished list is the
 result of the rewrite. The argument `result_ndim` is the number of axes of a reduction's result: the first axes of the layout that the
-reduction reads. The remaining axes are reduced.
+reduction reads. The remaining axes are reduced. A source is an operand of a node. A node marked `is_stored` gets separate memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def append_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, 
 def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
     """Append a node to `new_nodes`: the elementwise operation `op` on `terms`, pairs of a node and a layout, of equal shape.
 
-    Return the new node and a contiguous layout to read the node. `dtype` is the dtype of the result.
+    Return the new node and a contiguous layout to read the node. `dtype`, the dtype of the result, is not checked.
     """
     sources, layouts = zip(*terms, strict=True)
     shape = layouts[0].shape
@@ -52,7 +52,8 @@ def append_contiguous(new_nodes: list[Node], op: Op, *nodes: Node) -> Node:
 def append_cast(new_nodes: list[Node], dtype: DType, source: Node, layout: Layout) -> Term:
     """Append a node to `new_nodes`: the cast to `dtype` of the node `source`, read through `layout`.
 
-    Return the new node, and a layout for the node in the shape of `layout`. The elements of the new node keep their order in memory.
+    Return the new node, and a layout for the node in the shape of `layout`. The new node has the axes in the order of their strides in
+    `layout`. For a view chain or tables, it has the axis order of `layout`.
     """
     order = memory_order([layout]) or tuple(range(layout.ndim))
     permuted = layout.permute(order)
@@ -63,7 +64,8 @@ def append_cast(new_nodes: list[Node], dtype: DType, source: Node, layout: Layou
 def count_sharing_results(side: Layout, result_ndim: int) -> int:
     """Return how many results share each element of an operand read through `side`; 1 for a view chain.
 
-    The first `result_ndim` axes are axes of results. An axis with a table of offsets counts as shared, as its stride is 0.
+    The first `result_ndim` axes are axes of results; the number is the product of the sizes with stride 0. An axis with a table of offsets
+    counts as shared, as its stride is 0.
     """
     if side.base is not None:
         return 1
@@ -74,8 +76,8 @@ def append_transposed_copy(new_nodes: list[Node], source: Node, layout: Layout, 
     """Append a stored copy of `source`, read through `layout`, to `new_nodes`. In memory, the first `result_ndim` axes of `layout` come
     last.
 
-    Return the copy, and a layout for the copy in the shape of `layout`. Axes with stride 0 are not copied. `layout` must be a single view
-    without tables.
+    Return the copy, marked `is_stored`, and a layout for the copy in the shape of `layout`. Axes with stride 0 are not copied, and keep
+    stride 0. `layout` must be a single view without tables.
     """
     axes = [a for a in (*range(result_ndim, layout.ndim), *range(result_ndim)) if layout.strides[a]]
     copy_layout = layout.permute((*axes, *(a for a in range(layout.ndim) if a not in axes)))
@@ -91,7 +93,7 @@ def append_transposed_copy(new_nodes: list[Node], source: Node, layout: Layout, 
 def replace_sources(node: Node, replacements: Mapping[Node, Node]) -> Node:
     """Return a node with sources replaced by `replacements`; the node itself if no source is in the map.
 
-    A new node keeps the mark `is_stored`.
+    A replacement must have the shape and dtype of the source, as the recipe stays. A new node keeps the mark `is_stored`.
     """
     if not replacements or replacements.keys().isdisjoint(node.sources):
         return node
@@ -113,16 +115,19 @@ def reads_through_table(node: Node) -> bool:
 
 
 def is_recomputable(source: Node | Scalar, *op_types: type) -> TypeGuard[Node]:
-    """Return whether `source` is a pending node, not marked to be stored, of an elementwise operation or one of the classes `op_types`."""
+    """Return whether `source` is a pending node, not marked to be stored, of an elementwise operation or one of the classes `op_types`.
+
+    A subclass does not count.
+    """
     return type(source) is Node and source.buffer is None and not source.is_stored and type(source.op) in (Op, *op_types)
 
 
 def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, excluded: Set[Node] = frozenset()) -> Node:
     """Append nodes to `new_nodes` for the elementwise `node` at the elements selected by `part_layout` alone. Return the last node.
 
-    `part_layout` has flat indices of `node` as values; the returned node has the shape of `part_layout`. Operands are recomputed at the
-    same elements, up to a limit of `MAX_RECOMPUTED_NODES` nodes, and otherwise read. Nodes in `excluded`, stored nodes and nodes read
-    through view chains are not recomputed.
+    `part_layout` has flat indices of `node` as values; the returned node has the shape of `part_layout`. Operands that are pending
+    elementwise nodes are recomputed at the same elements, up to a limit of `MAX_RECOMPUTED_NODES` nodes, and otherwise read. Nodes in
+    `excluded`, stored nodes and nodes read through view chains are not recomputed. Of `node` itself nothing of this is required.
     """
     copies: dict[tuple[Node, Layout], Node] = {}
     stack = [(node, part_layout, _compose_reads(node, part_layout))]

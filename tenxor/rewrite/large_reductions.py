@@ -1,4 +1,5 @@
-"""Division of large reductions into parts: threads share independent blocks, and lanes get rows of sufficient length.
+"""Division of large reductions into parts: threads share independent blocks, and lanes get rows of sufficient length. A reduction reads a
+source through a layout; the first axes of the layout are kept, and the rest is reduced.
 
 Rounding errors also grow less.
 """
@@ -44,8 +45,8 @@ def append_split_reduction(new_nodes: list[Node], reduction: Reduction, source: 
     """Append nodes to `new_nodes` for `reduction` of `source`, read through `layout`, over every axis except the first `result_ndim`.
 
     A reduction of at least `MIN_SPLIT_ELEMENTS` elements is divided into parts, if a way to divide it is known (`_choose_blocks`,
-    `_count_inner_axes`); the results of the parts are then reduced. Sums and products of narrow floats are then computed in the compute
-    dtype, and rounded at the end. Return the last node appended, the result.
+    `_count_inner_axes`), and the results of the parts are reduced. This requires a name in `COMBINING_OPS`. Then sums and products of
+    narrow floats are computed in the compute dtype, and rounded at the end. Return the last node appended, the result.
     """
     inner_count = _count_inner_axes(layout, result_ndim)
     block_count, joined_rows = (1, 1) if inner_count else _choose_blocks(layout, result_ndim)
@@ -67,7 +68,7 @@ def _reduce_inner_first(
     """Append nodes to `new_nodes`: `reduction` of `source` over the last `inner_count` axes of `layout`, and a reduction of its results
     over the rest.
 
-    The first `result_ndim` axes of `layout` are kept. Return the last node.
+    The first `result_ndim` axes of `layout` are kept. The second reduction may be divided further. Return the last node, of the kept axes.
     """
     first_inner = layout.ndim - inner_count
     partial = append_reduction(
@@ -115,7 +116,9 @@ def _reduce_blocks(
 
 
 def _combining_reduction(reduction: Reduction) -> Reduction:
-    """Return the reduction for partial results of `reduction`: "sum" for "count_nonzero", otherwise the reduction itself."""
+    """Return the reduction for partial results of `reduction`: "sum" for "count_nonzero", otherwise the entry of `REDUCTIONS` with its
+    name.
+    """
     return REDUCTIONS["sum" if reduction.name == "count_nonzero" else reduction.name]
 
 

@@ -1,4 +1,6 @@
-"""Division of long contractions into parts: threads get more to share, packed operands stay small, and rounding errors grow less."""
+"""Division of long contractions into parts: threads get more to share, packed operands stay small, and rounding errors grow less. A
+contraction is a sum of products of two operands; the summed indices are its steps.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def split_contraction(node: Node) -> list[Node] | None:
     """Rewrite a long contraction as a contraction over blocks of steps, and a sum of the results; return None for every other node.
 
     The new nodes are listed sources first, with the result last. Long means at least `2 * PART_STEPS` steps for each of more than
-    `MAX_SPLIT_RESULTS` results.
+    `MAX_SPLIT_RESULTS` results. The sum must read a whole product of two nodes in order, and several results must share elements of a
+    factor.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None
@@ -40,7 +43,7 @@ def split_contraction(node: Node) -> list[Node] | None:
 
 
 def _has_shared_elements(side: Layout, result_ndim: int) -> bool:
-    """Return whether several results need the same elements of one side.
+    """Return whether `side` has stride 0 along an axis of results longer than 1, so that several results need the same elements.
 
     The first `result_ndim` axes of the layout `side` are axes of results. A view chain gives False. An axis with a table of offsets counts
     as shared, as its stride is 0.
@@ -52,7 +55,7 @@ def _append_sum(new_nodes: list[Node], reduction: Reduction, products: Node, res
     """Append nodes to `new_nodes` for the sum of `products` over every axis except the first `result_ndim`. Return the last node.
 
     From `2 * PART_STEPS` steps on, the sum is divided into parts of about `PART_STEPS` steps, whose results are then added. `reduction` is
-    the sum, and `products` a node of products.
+    the sum, and `products` a node of products of two nodes.
     """
     steps = prod(products.shape[result_ndim:])
     if steps < 2 * PART_STEPS:

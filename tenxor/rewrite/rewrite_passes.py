@@ -1,4 +1,5 @@
-"""The rewriting passes: rules replace nodes of the user's graph by nodes with equal values for faster execution.
+"""The rewriting passes: rules replace nodes of the user's graph by nodes with equal values for faster execution. A node is a pending
+operation on sources, its operands, each read through a layout.
 
 Rules apply when a plan is made. A rule sees a node and the node's sources. Rules use only shapes and layouts, not offsets or the number of
 threads; they use the rest of the graph only where the bits are the same either way. So the bits of a value do not depend on the time of the
@@ -24,8 +25,9 @@ PassResult = tuple[Sequence[Node], dict[Node, Node]]
 
 
 def _apply_first_match(node: Node) -> list[Node] | None:
-    """Return the new nodes of the first rule for single reductions that matches `node`, sources first, with the replacement last; else
-    None.
+    """Return the new nodes of the first rule for single reductions that matches the reduction `node`; None if no rule matches.
+
+    The nodes are listed sources first, with the replacement of `node` last.
     """
     from .argextrema import split_argextremum
     from .convolution_weights import copy_convolution_weights
@@ -43,9 +45,11 @@ def _apply_first_match(node: Node) -> list[Node] | None:
 
 
 def rewrite_graph(order: Sequence[Node], results: Collection[Node] = ()) -> dict[Node, Node]:
-    """Map pending nodes of `order` to replacements. Nodes that stay are not in the map.
+    """Map pending nodes of `order` to replacements: new pending nodes with equal values, shapes and dtypes. Nodes that stay are not in the
+    map.
 
-    `order` lists the nodes, sources first; `results` are the nodes whose values are asked for.
+    `order` lists the nodes, sources first; `results` are the nodes whose values are asked for. No node of `order` is changed. Readers of a
+    replaced node are replaced, too.
     """
     reductions = [node for node in order if isinstance(node.op, Reduction)]
     rewriting = _Rewriting(order)
@@ -67,14 +71,17 @@ def rewrite_graph(order: Sequence[Node], results: Collection[Node] = ()) -> dict
 
 
 class _Rewriting:
-    """A graph while passes rewrite it: the present `nodes`, sources first, and the `replacements` of nodes so far."""
+    """A graph during the passes: the present `nodes`, sources first, and the `replacements` of nodes so far.
+
+    `replacements` may also map nodes made by a pass.
+    """
 
     def __init__(self, order: Sequence[Node]) -> None:
         self.nodes = order
         self.replacements: dict[Node, Node] = {}
 
     def add_pass(self, result: PassResult) -> None:
-        """Continue with the result of a pass over `nodes`.
+        """Continue with the result of a pass over `nodes`: `nodes` becomes the new list, and `replacements` is extended.
 
         Where a replacement is replaced again, the first node maps to the later replacement.
         """
@@ -87,7 +94,8 @@ class _Rewriting:
 def _apply_to_reductions(rule: RewriteRule, order: Sequence[Node]) -> PassResult:
     """Apply `rule` to each reduction in `order`, a list of nodes with sources first.
 
-    Return the new list, and the replacements. A node whose source is replaced is replaced too.
+    Return the new list, sources first, and the replacements. A node whose source is replaced is replaced too. The rule sees the node with
+    the new sources. A replacement keeps the mark `is_stored`.
     """
     new_order: list[Node] = []
     replacements: dict[Node, Node] = {}

@@ -18,7 +18,8 @@ def separate_products(order: Sequence[Node], results: Collection[Node]) -> tuple
     """Return the nodes of `order`, sources first, with copies of shared products for their sums, and the replacements of nodes.
 
     A product is shared if it has several readers, is in `results`, or is to be stored. A product is not copied if the sum adds in the same
-    order from memory (`has_memory_order`). The replacements map sums, and their readers, to new nodes.
+    order from memory (`has_memory_order`). The replacements map sums, and their readers, to new nodes; the shared products stay for further
+    readers. A new node keeps the mark `is_stored`.
     """
     reader_counts = Counter([id(source) for node in order for source in node.sources])
     new_order, replacements = list[Node](), dict[Node, Node]()

@@ -23,7 +23,8 @@ _MULTIPLY = OPS["multiply"]
 def split_attention(node: Node, shared: Set[Node]) -> list[Node] | None:
     """Rewrite a contraction with weights computed from pairs of rows and steps as a node computed in blocks. Return a list of this node.
 
-    Return None for a different node, and if the weights fit into a single block: up to `MAX_UNBLOCKED_BYTES`, or `BLOCK_BYTES` without a
+    `node` is a reduction. Return None unless `node` sums a product over the last axis, with a large factor computed row by row
+    (`match_row_subgraph`). Return None also if the weights fit into a single block: up to `MAX_UNBLOCKED_BYTES`, or `BLOCK_BYTES` without a
     causal mask. `shared` are the nodes of the graph with several readers.
     """
     layout, result_ndim = node.layouts[0], len(node.shape)
@@ -67,7 +68,7 @@ def split_attention(node: Node, shared: Set[Node]) -> list[Node] | None:
 
 
 def _count_bytes(source: Node | Scalar) -> int:
-    """Return the bytes of a source, 0 for a scalar."""
+    """Return the bytes of all elements of a source, pending or not; 0 for a scalar."""
     return source.size * source.dtype.itemsize if type(source) is Node else 0
 
 

@@ -28,8 +28,8 @@ def split_by_table_runs(order: Sequence[Node], results: Collection[Node] = ()) -
     """Return the nodes of `order`, with nodes split into pieces at breaks of offset tables, and the replacements of changed nodes.
 
     An elementwise node with a read through an offset table along the last axis is split into pieces. The table has a constant step within
-    each piece, so the piece is loaded as vectors, not element by element. `order` lists the nodes, sources first; `results` are the nodes
-    with values asked for.
+    each piece, so the piece is loaded as vectors, not element by element. `order` lists the nodes, sources first, as does the result;
+    `results` are the nodes with values asked for. A replacement has the shape of the node, and keeps the mark `is_stored`.
     """
     clusters = _Clusters(order, results)
     new_order: list[Node] = []

@@ -17,9 +17,10 @@ MAX_SCALAR_RESULTS = 4  # maximal number of neighbouring results without lanes a
 def copy_shared_operands(new_nodes: list[Node], source: Node, layout: Layout, result_ndim: int) -> Term:
     """Return a node and a layout to replace the operand `source` of a reduction, read through `layout`, with shared operands copied.
 
-    Many results read the same elements of a shared operand, with a larger stride between neighbouring results than inside a result. The
-    copy is transposed: neighbouring results read neighbouring elements. The reduction runs over every axis except the first `result_ndim`.
-    New nodes are appended to `new_nodes`. Without shared operands, return `source` and `layout` themselves, and append nothing.
+    `source` is a pending elementwise node. Many results read the same elements of a shared operand, with a larger stride between
+    neighbouring results than inside a result. The copy is transposed: neighbouring results read neighbouring elements. The reduction runs
+    over every axis except the first `result_ndim`. New nodes are appended to `new_nodes`; the layout returned has the shape of `layout`.
+    Without shared operands, return `source` and `layout` themselves, and append nothing.
     """
     recomputed: list[Node] = []
     recompute_at(recomputed, source, layout)
@@ -48,8 +49,8 @@ def _needs_transposed_copy(layout: Layout, result_ndim: int) -> bool:
     """Return whether `MIN_SHARED_READS` or more results share each element read through `layout`, while neighbouring results are further
     apart than terms of a result.
 
-    The first `result_ndim` axes of `layout` are axes of results, and the rest is reduced. View chains, tables, and at most
-    `MAX_SCALAR_RESULTS` neighbouring results give False.
+    The first `result_ndim` axes of `layout` are axes of results, and the rest is reduced. Neighbouring results are those along the last
+    axis of results. View chains, tables, and at most `MAX_SCALAR_RESULTS` neighbouring results give False.
     """
     if layout.base is not None or layout.tables is not None or not result_ndim or layout.shape[result_ndim - 1] <= MAX_SCALAR_RESULTS:
         return False

@@ -1,5 +1,6 @@
 """Unrolling of short reductions, term by term, so that lanes run along the many results instead of the few terms. The argument
-`result_ndim` is the number of axes of the result: the first axes of a layout. The remaining axes are reduced.
+`result_ndim` is the number of axes of the result: the first axes of a layout. The remaining axes are reduced. A term is an element combined
+into a result, given for the results together as a node and a layout.
 
 Short are reductions over overlapping windows, as in convolution and pooling, and over rows shorter than a vector.
 """
@@ -75,8 +76,8 @@ def unroll_reduction(node: Node) -> list[Node] | None:
 def _append_first_position(new_nodes: list[Node], terms: list[Term], extremum: Term) -> Term:
     """Append nodes to `new_nodes` for the position of the first of `terms` equal to `extremum`, or NaN: the number of terms before.
 
-    Terms and `extremum` are pairs of a node and a layout. Return the last node, integers as wide as the elements, and a layout. With a NaN
-    among the elements, the extremum is NaN.
+    Terms, at least two, and `extremum` are pairs of a node and a layout. Return the last node, integers as wide as the elements, and a
+    layout. With a NaN among the elements, the extremum is NaN.
     """
     position_dtype = _INTEGER_OF_BYTES[terms[0][0].dtype.compute_dtype.itemsize]
     miss_flags: list[Term] = []
@@ -135,8 +136,8 @@ def _count_row_elements(layout: Layout, result_ndim: int, reduction: Reduction) 
     """Return the number of contiguous elements reduced for a result, if there are few; otherwise 0.
 
     Few are up to `MAX_SHORT_ROW_ELEMENTS`, or `MAX_UNROLLED_EXTREMA` for an ordered `reduction`. All rows together must have
-    `MIN_TOTAL_ELEMENTS`, or `MIN_ARGEXTREMUM_SIZE` for argmax and argmin. `reduction` runs over the axes of `layout` after the first
-    `result_ndim`.
+    `MIN_TOTAL_ELEMENTS` elements, or `MIN_ARGEXTREMUM_SIZE` for argmax and argmin. `reduction` runs over the axes of `layout` after the
+    first `result_ndim`. If a kept axis has the smallest stride, and for view chains and tables, the number is 0.
     """
     max_row_size = MAX_UNROLLED_EXTREMA if reduction.ordered else MAX_SHORT_ROW_ELEMENTS
     if (

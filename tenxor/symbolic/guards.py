@@ -59,8 +59,8 @@ def guards_hold(program: Iterable[int], inputs: Iterable[int]) -> bool:
 class GuardedEntry(Protocol):
     """An entry of a `GuardedCache`: a result for all sizes that satisfy its guards.
 
-    `evaluate` is a function of the sizes that returns the result, or None if a guard fails. `is_pinned` is true if a guard fixes an input
-    to a single value, so the result is valid for this value only.
+    `evaluate` is a function of the sizes that returns the result, a tuple, or None if a guard fails. `is_pinned` is true if a guard fixes
+    an input to a single value, so the result is valid for this value only.
     """
 
     @property
@@ -94,9 +94,9 @@ class GuardedCache(Generic[Entry]):
         self.concrete_count = 0  # misses handled concretely so far
 
     def match(self, sizes: Iterable[int]) -> tuple[Entry, tuple[Any, ...]] | None:
-        """Return the first entry whose guards hold for `sizes`, with the entry evaluated at `sizes`; None on a miss.
+        """Return the first entry whose guards hold for `sizes`, with the entry evaluated at `sizes`, as a pair; None on a miss.
 
-        A hit moves the entry to the front and restores the initial patience.
+        A hit moves the entry to the front and restores the initial patience. A miss changes nothing.
         """
         entries = self.entries
         for k, entry in enumerate(entries):
@@ -120,9 +120,11 @@ class GuardedCache(Generic[Entry]):
         return is_due
 
     def insert(self, entry: Entry | None, sizes: Iterable[int]) -> tuple[Entry, tuple[Any, ...]] | None:
-        """Insert `entry`, traced for `sizes`, and return the same pair as a hit: the entry, and the entry evaluated at `sizes`.
+        """Insert `entry`, traced for `sizes`, at the front, and return the same pair as a hit: the entry, and the entry evaluated at
+        `sizes`.
 
-        If `entry` is None, the trace failed: return None, and handle every later miss concretely.
+        If the entry pins an input, the patience doubles. If `entry` is None, the trace failed: return None, and handle every later miss
+        concretely.
         """
         if entry is None:
             self.max_entries = 0

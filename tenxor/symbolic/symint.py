@@ -34,7 +34,7 @@ class SymInt:
     """An integer that is an input of a trace or computed from inputs: the sum of `terms`, with `value` in the present call.
 
     `trace` records the questions about the value. Arithmetic with an int or a `SymInt` of the same trace gives a `SymInt`, or an int if the
-    inputs cancel out.
+    inputs cancel out. Other operands raise TypeError, except for a float divided by a `SymInt` (`FloatBySymInt`).
     """
 
     __slots__ = ("terms", "trace", "value")
@@ -179,7 +179,9 @@ IntOrSymInt = int | SymInt
 
 
 def peek_value(n: IntOrSymInt) -> int:
-    """Return the present value of `n` without recording a guard. Use the result for nothing but the value of another `SymInt`."""
+    """Return the present value of `n`, an int or a `SymInt`, without recording a guard. Use the result only for the value of another
+    `SymInt`.
+    """
     return n.value if isinstance(n, SymInt) else n
 
 
@@ -189,7 +191,7 @@ def terms_of(n: IntOrSymInt) -> Terms:
 
 
 def _add_constant(terms: Terms, n: int) -> Terms:
-    """Return the terms of the sum of `terms`, at least one, and the constant `n`."""
+    """Return the terms of the sum of `terms`, at least one, sorted, and the constant `n`."""
     monomial, constant = terms[0]
     if monomial:
         return (((), n), *terms) if n else terms
@@ -253,7 +255,7 @@ class SizeTrace:
         self.divisions: dict[tuple[Terms, Terms], tuple[IntOrSymInt, IntOrSymInt]] = {}
 
     def add_input(self, value: int) -> SymInt:
-        """Return a new input with the value `value`: the next argument of the traced function."""
+        """Return a new input with the value `value`: the next argument of the traced function. Call this before the first division."""
         self.input_names.append(f"n{len(self.input_names)}")
         return self._atom(self.input_names[-1], value)
 
@@ -263,13 +265,16 @@ class SizeTrace:
         return SymInt(self, value, (((len(self.atom_names) - 1,), 1),))
 
     def make_number(self, value: int, terms: Terms) -> IntOrSymInt:
-        """Return the number with the terms `terms` and the present value `value`: a `SymInt`, or an int if the terms contain no atom."""
+        """Return the number with the terms `terms`, sorted, and the present value `value`: a `SymInt`, or an int if the terms contain no
+        atom.
+        """
         return SymInt(self, value, terms) if terms and terms[-1][0] else value
 
     def record_guard(self, difference: IntOrSymInt, comparison: str, is_true: bool) -> bool:
         """Return `is_true`, the answer to whether `difference` is 0 (`comparison` is "==") or below 0 ("<"), and record it as a guard.
 
-        The comparisons of `SymInt` call this method. For an int nothing is recorded: the answer never changes.
+        A False answer is recorded as the opposite condition. The answer is not checked. The comparisons of `SymInt` call this method. For
+        an int nothing is recorded: the answer never changes.
         """
         if isinstance(difference, SymInt):
             self.lines[Condition(difference.terms, comparison if is_true else _OPPOSITES[comparison])] = None
@@ -278,8 +283,8 @@ class SizeTrace:
     def divide(self, a: IntOrSymInt, b: IntOrSymInt) -> tuple[IntOrSymInt, IntOrSymInt]:
         """Return the quotient of `a` and `b`, rounded down, and the remainder. Raise ZeroDivisionError if `b` is 0 at present.
 
-        Both are computed from the terms of `a` and `b` where guards, or exact division of the terms, allow it; otherwise they are new
-        atoms.
+        A symbolic `b` is recorded to be not 0. Both results are computed from the terms of `a` and `b` where guards or exact division allow
+        it; otherwise they are new atoms. Equal divisions give equal results.
         """
         value, remainder = divmod(peek_value(a), peek_value(b))
         key = terms, by = terms_of(a), terms_of(b)
@@ -357,8 +362,9 @@ class SizeTrace:
     def _bounds_of(self, condition: Condition) -> tuple[int, int, int, int | None] | None:
         """Return the values of an input that `condition` allows: the input's number, least and greatest value, and an excluded value.
 
-        The values are included, and `MIN_INT64` or `MAX_INT64` if the side is unbounded. The excluded value may be None. Return None for a
-        condition with several atoms, with a product of atoms, with an atom that is no input, or with `==` that no integer satisfies.
+        The values are included, and `MIN_INT64` or `MAX_INT64` if the side is unbounded. The excluded value is None except for "!=". Return
+        None for a condition with several atoms, with a product of atoms, with an atom that is no input, or with `==` that no integer
+        satisfies.
         """
         *constant_terms, (monomial, factor) = condition.terms
         if (
@@ -420,7 +426,8 @@ class SizeTrace:
         return "\n    ".join([*lines, f"return {self.format_expression(results)}"])
 
     def compile_function(self, results: tuple[object, ...]) -> Callable[..., tuple[Any, ...] | None]:
-        """Compile and return a function that takes the inputs and returns `results` evaluated for them, or None if a guard fails.
+        """Compile and return a function that takes the inputs, as positional arguments, and returns `results` evaluated for them, or None
+        if a guard fails.
 
         `results` is a nested tuple of ints and `SymInt`s. The source is that of `format_function`.
         """
@@ -460,7 +467,9 @@ def _encode_result(terms: Terms) -> list[int]:
 
 
 def _find_atoms(value: Any) -> set[int]:
-    """Return the indices of the atoms in `value`: a line, a number, or nested tuples and lists of lines and numbers. Omit `Bounds`."""
+    """Return the indices of the atoms in `value`: a line, a number, or nested tuples and lists of lines and numbers. The atom of a `Bounds`
+    is left out.
+    """
     if isinstance(value, (SymInt, Condition)):
         return {atom for monomial, _ in value.terms for atom in monomial}
     if isinstance(value, Division):
@@ -471,7 +480,7 @@ def _find_atoms(value: Any) -> set[int]:
 def _divide_exactly(terms: Terms, by: Terms) -> Terms | None:
     """Return the terms of the exact quotient of the sums `terms` and `by`; None if the sums do not divide term by term.
 
-    The divisor must be a single product that divides each term, or both sums must be equal, or the dividend must be 0.
+    The divisor must be a single product that divides each term, with its factor. Otherwise both sums must be equal, or the dividend 0.
     """
     if len(by) != 1:
         return () if not terms else ((((), 1),) if terms == by else None)

@@ -1,4 +1,5 @@
-"""Row buffers for costly values that a reduction computes and a later loop over the same row needs again.
+"""Row buffers for costly values that a reduction computes and a later loop over the same row needs again. A row buffer is scratch memory
+for the values along an axis.
 
 In softmax, for example, the exponentials are first summed and then divided by the sum. The row is still in a cache.
 """
@@ -17,8 +18,9 @@ _ROW_AXIS = -(1 << 10)  # a placeholder for the axis of a row, by which addresse
 def cache_rows(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with row buffers for values that both a reduction and the result compute along a row.
 
-    The loop of the reduction fills the buffers, and the store of the result reads them. The values must cost at least `min_buffered_value`,
-    in rows within the limits of the target. Without buffers, or with lanes across the rows, return the nest unchanged.
+    The loop of the reduction fills the buffers, and the store of the result reads them. The reduction must run along a single axis as long
+    as the last loop of the result, inside the loops before. The values must cost at least `min_buffered_value`, in rows within the limits
+    of the target. Without buffers, with lanes across the rows, or for a running reduction, return the nest unchanged.
     """
     *outer, row_axis = nest.space or (-1,)
     if not nest.accumulators or nest.result_loops != nest.space or any(nest.axes[a].vector for a in outer):
@@ -55,7 +57,8 @@ def _varies_alike(nest: LoopNest, e: Expr, axis: int, other_expr: Expr, other_ax
     """Return whether the expression `e` varies along `axis` exactly as `other_expr` varies along axis `other_axis`. Both are expressions of
     `nest`.
 
-    Return False if `e` has equal values at every index of `axis`.
+    Both must have the same operations, and read the same memory at equal addresses but for the two axes. Return False if `e` has equal
+    values at every index of `axis`.
     """
     varies, visited, stack = False, set(), [(e, other_expr)]
     while stack:
@@ -95,10 +98,10 @@ def _is_same_memory(nest: LoopNest, a: Access, b: Access) -> bool:
 
 
 def _address_key(nest: LoopNest, a: Address, axis: int) -> tuple[object, ...]:
-    """Return the address `a` as a tuple with a placeholder in place of `axis`.
+    """Return the address `a` as a tuple with a placeholder in place of `axis`, an axis number of `nest`.
 
-    Two accesses that run along different axes read rows alike if these tuples are equal. Tables are compared by content, by the numbers in
-    `nest`.
+    Two accesses that run along different axes read rows alike if these tuples are equal. Tables are compared by content: `nest` has the
+    table for each number.
     """
     terms = []
     for t in a.terms:

@@ -38,7 +38,7 @@ def interchange_columns(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with the loop over columns divided into blocks, and placed inside the loops that it contained.
 
     `target` has the columns of a block. The nest is unchanged unless a vectorized independent loop contains reductions of more than
-    `ROWS_PER_CHUNK` steps.
+    `ROWS_PER_CHUNK` steps. The accumulators in the loop get a row of states, a state for each column of a block.
     """
     column = _find_column(nest)
     if column is None:
@@ -61,7 +61,10 @@ def interchange_columns(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _find_column(nest: LoopNest) -> int | None:
-    """Return the vectorized independent axis of `nest` with reduction loops of more than `ROWS_PER_CHUNK` steps inside, or None."""
+    """Return the vectorized independent axis of `nest` with reduction loops of more than `ROWS_PER_CHUNK` steps inside, or None.
+
+    The outermost of several axes is returned.
+    """
     if not any(axis.vector and axis.parallel for axis in nest.axes) or not nest.accumulators:
         return None
     reductions = [(f.outer_loops, nest.count_iterations(f.axes)) for f in nest.reductions]
@@ -72,7 +75,7 @@ def _find_column(nest: LoopNest) -> int | None:
 
 
 def _replace_loop(body: Body, loop: For, new_loop: For) -> Body:
-    """Return `body` with `loop`, at any depth, replaced by `new_loop`."""
+    """Return `body` with `loop`, this very object, at any depth, replaced by `new_loop`."""
     if loop in body:
         return tuple([new_loop if s is loop else s for s in body])
     return tuple([s._replace(body=_replace_loop(s.body, loop, new_loop)) if isinstance(s, For) else s for s in body])
@@ -88,7 +91,7 @@ def _add_state_rows(accumulators: Sequence[Accumulator], loop: For) -> list[Accu
 
 
 def _list_started(loop: For) -> set[int]:
-    """Return the accumulators started directly in `loop`, or directly in an inner loop which contains further loops."""
+    """Return the numbers of the accumulators started directly in `loop`, or directly in an inner loop which contains further loops."""
     started = {s.accumulator for s in loop.body if isinstance(s, Init)}
     outer_loops = [s for s in loop.body if isinstance(s, For) and any(isinstance(inner, For) for inner in s.body)]
     return started.union(*map(_list_started, outer_loops))
@@ -140,7 +143,7 @@ class _Interchange:
     def buffer_invariants(self, loop: For) -> tuple[list[RowStore], For]:
         """Return the row-buffer stores of the costly invariants of `loop`, and the loop with reads of the row buffers instead.
 
-        Without costly invariants, return an empty list and the loop itself.
+        Without costly invariants, return an empty list and the loop itself. `buffer_count` grows by the new row buffers.
         """
         invariants = list(enumerate(_list_invariants(self.nest, loop, self.min_cost), start=self.buffer_count))
         self.buffer_count += len(invariants)
@@ -150,7 +153,10 @@ class _Interchange:
 
 
 def _list_invariants(nest: LoopNest, loop: For, min_cost: int) -> list[Expr]:
-    """Return the largest loop-invariant subexpressions of `loop`, a loop of `nest`, with a cost of at least `min_cost` additions."""
+    """Return the largest loop-invariant subexpressions of `loop`, a loop of `nest`, with a cost of at least `min_cost` additions.
+
+    Invariant expressions have the same value in each iteration of `loop` and of the loops inside. Only operations are returned, each once.
+    """
     inner_statements = list(iterate_statements((loop,)))
     axes = {s.axis for s in inner_statements if isinstance(s, For)}
     running = {s.accumulator for s in inner_statements if isinstance(s, (Init, Update))}

@@ -57,7 +57,7 @@ def _choose_narrow_dtype(term_dtype: DType, wide_dtype: DType) -> DType:
 
 
 def _match_narrow_term(value: Expr) -> Expr | None:
-    """Return the term in `value`, the sum of a 64-bit state and a term cast to 64 bits.
+    """Return the term in `value`, the sum of a 64-bit state and a term cast to 64 bits; the term is returned without the cast.
 
     Return None for another form, and unless the term is a boolean or an integer of at most 16 bits.
     """

@@ -13,10 +13,10 @@ EMPTY_POSITION = int(int32.highest)  # the position of an empty reduction, like 
 
 
 def narrow_argmax(nest: LoopNest) -> LoopNest:
-    """Return the nest with 32-bit positions in the states of each argmax and argmin whose values and positions fit in 32 bits.
+    """Return the nest with 32-bit positions in the states of each argmax and argmin with values of at most 32 bits and fitting positions.
 
-    Positions are extended to 64 bits where results are read. Return a nest without such a reduction, or with a running reduction,
-    unchanged.
+    The positions must be an affine function of the loop indices, from 0 to below 2**31 - 1. They are extended to 64 bits where results are
+    read. Return a nest without such a reduction, or with a running reduction, unchanged.
     """
     if nest.result_loops != nest.space:
         return nest
@@ -32,10 +32,10 @@ def narrow_argmax(nest: LoopNest) -> LoopNest:
 
 
 def _can_narrow(nest: LoopNest, accumulator: int, values: tuple[Expr, ...]) -> bool:
-    """Return whether accumulator number `accumulator` of `nest` is an argmax or argmin of values of at most 32 bits, with positions below
-    2**31 - 1.
+    """Return whether accumulator number `accumulator` of `nest` is an argmax or argmin with values of at most 32 bits and small positions.
 
-    `values` is the next state of the accumulator.
+    Positions must be an affine function of the loop indices, from 0 to below 2**31 - 1; a table gives False. `values` is the next state of
+    the accumulator.
     """
     f = nest.accumulators[accumulator]
     if f.reduction.name not in POSITION_REDUCTIONS or f.state_dtypes[0].itemsize > int32.itemsize:

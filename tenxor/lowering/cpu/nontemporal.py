@@ -9,16 +9,17 @@ from ..loop_nest import Body, LoopNest
 
 
 def use_nontemporal_stores(nest: LoopNest, target: Target) -> LoopNest:
-    """Return the nest with non-temporal stores if the result is large, and unchanged otherwise.
+    """Return the nest with non-temporal stores, past the caches, if the result is large, and unchanged otherwise.
 
-    Large means large alone, and together with the operands (`target.streams`). The rows of the result must begin at cache lines. A store in
-    place stays ordinary, and so do the stores of a symmetric contraction, which reads its results again.
+    Large means large alone, and together with the operands (`target.streams`). The rows of the result must be contiguous, with lanes along
+    them, and begin at cache lines. A store in place stays ordinary, and so do the stores of a symmetric contraction, which reads its
+    results again.
     """
     return nest._replace(body=_make_nontemporal(nest.body)) if _is_worthwhile(nest, target) else nest
 
 
 def _make_nontemporal(body: Body) -> Body:
-    """Return `body` with non-temporal stores, except in symmetric contractions."""
+    """Return `body` with non-temporal stores, also inside loops and contractions, except in symmetric contractions."""
 
     def change(s: Statement) -> Statement:
         if isinstance(s, Contraction) and s.symmetric_pairs:

@@ -16,7 +16,7 @@ from ..loop_nest import Body, LoopNest
 def predicate_stores(nest: LoopNest) -> LoopNest:
     """Return the nest with the store of an in-place `where` predicated. Elements outside of the mask then need no computation.
 
-    A nest of another form is returned unchanged.
+    The nest must have a single store, an elementwise update of the whole memory. A nest of another form is returned unchanged.
     """
     root = nest.root
     if root.op is not UPDATE or root.target is None or root.target.size != root.size or len(nest.stores) != 1:

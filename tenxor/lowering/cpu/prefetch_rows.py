@@ -22,7 +22,7 @@ def prefetch_rows(nest: LoopNest, target: Target) -> LoopNest:
 
     For a result with non-temporal stores, the prefetches stand in the costliest loop over a row after the first reduction, and leave time
     to read. If rows are only reduced, the prefetches stand in the loop of the reduction. Short rows summed a few at a time are read
-    beforehand.
+    beforehand. A prefetch changes no value.
     """
     if not nest.accumulators:
         return nest
@@ -65,7 +65,7 @@ def _read_rows_ahead(nest: LoopNest, s: Statement, target: Target) -> Statement:
 
 
 def _list_row_reads(nest: LoopNest, e: Access, column: int, row: int, target: Target, repeat_factor: int) -> Iterator[Prefetch]:
-    """Yield the prefetch that reads access `e` of `nest` ahead, or nothing for short or little memory
+    """Yield the prefetch that reads access `e` of `nest` ahead, unless rows or memory have unsuitable sizes
     (`target.single_pass.has_short_rows`).
 
     The rows must be contiguous, with real elements of at least `MIN_ELEMENT_BYTES`. The access must read `repeat_factor` times the memory
@@ -101,9 +101,10 @@ def _prefetch_reduced(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _list_prefetches(nest: LoopNest, reduction: ReductionLoop, row: int, axis: int) -> Iterator[Prefetch]:
-    """Yield prefetches of the elements of the next row that `reduction`, a reduction of `nest`, reads, at the steps of a loop over `axis`.
+    """Yield prefetches of the next row of elements that `reduction` reads, at the steps of a loop over `axis`.
 
-    `row` is the axis that counts the rows.
+    `reduction` is a reduction of `nest` along a single axis, and `row` is the axis across the rows. Only reads with step 1 along the row,
+    and a step to the next row, are prefetched.
     """
     (inner,) = reduction.axes
     for e in list_accesses(reduction.values):

@@ -12,7 +12,7 @@ from .vectorize import vectorize
 def schedule_loops(nest: LoopNest, target: Target) -> LoopNest:
     """Return `nest` with loops chosen for `target`: vectorized, reordered, in blocks or as a contraction. The values stay the same.
 
-    The nest must not be the nest of a scatter.
+    The nest must come from `convert_draft`, unscheduled, and not be the nest of a scatter. It is not changed.
     """
     if not nest.accumulators:  # the other passes are for reductions, and imported with the first
         from .tile_transposes import tile_transposes

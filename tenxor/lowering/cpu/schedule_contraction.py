@@ -49,8 +49,8 @@ class _Sides(NamedTuple):
 def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
     """Return the nest with its only reduction as a contraction, packed and divided into blocks for `target`.
 
-    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction is no contraction, or too small
-    for one (`match_contraction`). The columns may be several axes merged into one.
+    Return None if the nest has several reductions or fewer than two independent loops, or if the reduction does not run inside these.
+    Return None also if the reduction is no contraction, or too small (`match_contraction`). The columns may be several merged axes.
     """
     space = nest.space
     if len(nest.accumulators) != 1 or len(space) < 2 or nest.result_loops != space:
@@ -77,7 +77,7 @@ def schedule_contraction(nest: LoopNest, target: Target) -> LoopNest | None:
 
 
 def _list_steps(nest: LoopNest, a: Address) -> Steps:
-    """Return the step of address `a` along each axis, for axes with a term in the address."""
+    """Return the step of address `a` of `nest` along each axis, for axes with a term in the address: an integer in elements, or a table."""
     return {t.axis: nest.get_step(a, t.axis) for t in a.terms}
 
 
@@ -85,8 +85,8 @@ def _apply_merged_columns(nest: LoopNest, m: ReductionStrides, access_indices: S
     """Return the nest with the columns merged into one axis: with the axes, extents and strides of `m`, from the result of
     `match_contraction`.
 
-    `access_indices` are the numbers of the accesses of the reduction, in the order of `m.operand_steps`, and `store_accesses` the accesses
-    in the stored values.
+    `access_indices` are the numbers of the accesses of the reduction, in the order of `m.operand_steps`. `store_accesses` are the accesses
+    in the stored values, in the order of `m.other_steps` after the write. The nest must have a single store. Tables are added to the nest.
     """
     tables: list[Table] = list(nest.tables)
 
@@ -111,7 +111,10 @@ def _apply_merged_columns(nest: LoopNest, m: ReductionStrides, access_indices: S
 
 
 def _list_axes(nest: LoopNest, values: Sequence[Expr]) -> dict[Expr, frozenset[int]]:
-    """Map each subexpression of `values` to the axes on which it depends; -1 stands for the running state."""
+    """Map each subexpression of `values`, expressions of `nest`, to the axes on which it depends; -1 stands for the running state.
+
+    An expression depends on the axes of its accesses and of those of its operands.
+    """
     axes_of: dict[Expr, frozenset[int]] = {}
     for value in values:
         for e in walk_unvisited(value, axes_of):
@@ -123,11 +126,12 @@ def _list_axes(nest: LoopNest, values: Sequence[Expr]) -> dict[Expr, frozenset[i
 
 
 def _split_sides(p: ContractionMatch, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) -> _Sides:
-    """Return the factors of each side of contraction `p`, and the next state in terms of factors.
+    """Return the factors of each side of contraction `p`, and the next state in terms of `Factor`s.
 
-    `values` is the next state, and `axes` gives the axes on which each subexpression depends (`_list_axes`). A product that is added stays
-    a product, even where a factor is the same for every step, for example the zero imaginary part of a real number. Otherwise a
-    multiply-add would be rounded differently from one with this factor in memory.
+    `values` is the next state, and `axes` gives the axes on which each subexpression depends (`_list_axes`). A factor is a largest
+    subexpression that varies in the loops, but not with the running state, nor with row and column at once. A factor that varies with the
+    column is on the right. A product that is added stays a product, even where a factor is the same for every step, for example the zero
+    imaginary part of a real number. Otherwise a multiply-add would be rounded differently from one with this factor in memory.
     """
     loop_axes = {p.row, p.column, *p.strides.summed_axes}
     sides: tuple[dict[Expr, Expr], dict[Expr, Expr]] = {}, {}
@@ -154,9 +158,10 @@ def _is_multiple(e: Expr, loop_axes: set[int], axes: dict[Expr, frozenset[int]])
 
 
 def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> LoopNest:
-    """Return the nest with its reduction as the contraction `p`.
+    """Return the nest with its only reduction as the contraction `p`, the result of `match_contraction` for this nest.
 
-    The cache sizes of the target decide about packing, blocks and prefetches.
+    The cache sizes of the target decide about packing, blocks and prefetches. The axis of the columns gets the lanes, and the accumulator a
+    row of states along this axis. `scratch_bytes` of the nest is the scratch memory for packed operands and states.
     """
     (f,), (accumulator,) = nest.reductions, nest.accumulators
     axes = _list_axes(nest, f.values)
@@ -271,7 +276,8 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
 
 
 def _should_write_rows(nest: LoopNest, p: ContractionMatch, b: Blocks) -> bool:
-    """Return whether a few rows of results of contraction `p` at a time are best written completely, in order.
+    """Return whether a few rows of results at a time are best written completely, in order, by contraction `p`, the only reduction of
+    `nest`.
 
     This holds for contiguous rows of at least `b.min_result_row_bytes`, with at most `STEPS_PER_CHUNK` steps, and for results within the
     bounds `b.row_order_result_bytes`. A panel of columns would write a little of each row, in another page each.
@@ -292,10 +298,10 @@ def _should_write_rows(nest: LoopNest, p: ContractionMatch, b: Blocks) -> bool:
 
 
 def _choose_blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks: Blocks, *, is_alone: bool) -> tuple[int, int]:
-    """Return the numbers of rows and of columns in a block (MC and NC), within the limits `blocks`.
+    """Return the numbers of rows and of columns in a block (MC and NC), within the limits `blocks`; at most M and N.
 
     `sizes` are M, N and K, and `nbytes` the bytes per index and step of the left and the right side. Unless `is_alone`, the left side
-    serves several contractions.
+    serves several contractions, and may be a single block.
     """
     (m, n, k), (left, right) = sizes, nbytes
     (min_rows, max_rows), left_bytes = blocks.block_rows, blocks.packed_row_bytes
@@ -349,14 +355,17 @@ class _SideReads(NamedTuple):
 
     @staticmethod
     def collect(nest: LoopNest, values: tuple[Expr, ...]) -> _SideReads:
-        """Return the reads of the expressions `values`, the values of one side."""
+        """Return the reads of `values`, expressions of `nest`, the values of one side. Addresses are in order, and may repeat."""
         addresses = [nest.get_address(e) for value in values for e in walk(value) if isinstance(e, Access)]
         plain = all(isinstance(e, Access) and _is_direct_load(nest, e) for e in values) and all(a.base is None for a in addresses)
         return _SideReads(addresses, plain, sum(e.dtype.compute_dtype.itemsize for e in values))
 
 
 def _is_direct_load(nest: LoopNest, e: Access) -> bool:
-    """Return whether an access is a load at loop indices only, of elements stored as registers hold them."""
+    """Return whether the access `e` of `nest` is a load at loop indices only, of elements stored as registers hold them.
+
+    Narrow floats, booleans, components of complex elements, positions and gathers give False.
+    """
     is_load = nest.locations[e.index].operand >= 0 and not e.args
     return is_load and e.dtype.compute_dtype is e.dtype and e.dtype is not boolean and e.component is None
 
@@ -378,9 +387,9 @@ def _is_stride_multiple(step: int | Table, nbytes: int, distance: int) -> bool:
 
 
 def _crosses_lines(nest: LoopNest, a: Address, summed: Loops, nbytes: int, line: int) -> bool:
-    """Return whether each step of a row read at address `a` is in another cache line, along at least one axis of `summed`.
+    """Return whether each step of a row read at address `a` of `nest` is in another cache line, along at least one axis of `summed`.
 
-    An element has `nbytes` bytes, and a cache line `line` bytes.
+    An element has `nbytes` bytes, and a cache line `line` bytes. An axis with a table gives True.
     """
     steps = [nest.get_step(a, axis) for axis in summed]
     return any(isinstance(step, Table) or abs(step) * nbytes >= line for step in steps)
@@ -389,7 +398,7 @@ def _crosses_lines(nest: LoopNest, a: Address, summed: Loops, nbytes: int, line:
 def _overlaps(nest: LoopNest, a: Address, summed: Loops, n: int) -> bool:
     """Return whether rows of `n` columns at different steps overlap, as sliding windows do, so that their elements are cached already.
 
-    `a` is the address of the read, and `summed` are the axes of the steps.
+    `a` is the address of the read in `nest`, and `summed` are the axes of the steps. Tables do not count.
     """
     steps = [nest.get_step(a, axis) for axis in summed]
     return any(not isinstance(step, Table) and 0 < abs(step) < n for step in steps)

@@ -16,10 +16,11 @@ from .interchange import ROWS_PER_CHUNK
 
 
 def schedule_single_pass(nest: LoopNest, target: Target) -> LoopNest | None:
-    """Return the nest with loops that read each row of a matrix once, or None if `match_single_pass` finds another form.
+    """Return the nest with loops that read each row of a matrix once, or None if `match_single_pass` returns None.
 
     The nest must sum over rows, for each column, values that use a reduction along each row, as in `x.T @ (x @ v)`. The loops reduce a few
-    rows, keep their values in row buffers, and add them to the sums. `target` gives the number of rows and the columns of a block.
+    rows, keep their values in row buffers, and add them to the sums. `target` gives the number of rows and the columns of a block. The
+    result is scheduled completely.
     """
     match = match_single_pass(nest)
     if match is None:
@@ -50,7 +51,8 @@ def schedule_single_pass(nest: LoopNest, target: Target) -> LoopNest | None:
 def _collect_row_values(nest: LoopNest, match: SinglePass) -> list[Expr]:
     """Return the largest subexpressions of the summed value in `match` computed from the reduction of a row and equal for every column.
 
-    `match` is the single pass found in `nest`. The loops store the values of the subexpressions in row buffers.
+    `match` is the single pass that `match_single_pass` has found in `nest`. The loops store the values of the subexpressions in row
+    buffers.
     """
     is_invariant: dict[Expr, bool] = {}
     uses_row: dict[Expr, bool] = {}

@@ -18,8 +18,8 @@ def tile_transposes(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest in square tiles of two axes, if an operand is contiguous along another axis than the last. `target` has the size of a
     tile.
 
-    Return the nest unchanged if it has reductions or a single axis, or if the result has small steps (`NEAR_STEPS`), other than 1, along
-    the last axis.
+    Return the nest unchanged if no operand is, and for reductions or a single axis. Do so too if the result has small steps (`NEAR_STEPS`),
+    other than 1, along the last axis. At most `max_transpose_tiles` operands get a tile; further operands are read as before.
     """
     space = nest.space
     if nest.accumulators or nest.result_loops != space or len(space) < 2:
@@ -52,7 +52,7 @@ def _is_transposed(nest: LoopNest, e: Access, along: int, last_axis: int, target
     """Return whether the access `e` of `nest` is contiguous along axis `along`, and moves in larger steps along axis `last_axis`.
 
     Small steps (`NEAR_STEPS`) along `last_axis` count only if a step is at least a vector of `target` long: shorter steps are loaded as
-    whole vectors and shuffled.
+    whole vectors and shuffled. A view chain, and a table along `last_axis`, give False.
     """
     a = nest.get_address(e)
     step = nest.get_step(a, last_axis)

@@ -22,8 +22,8 @@ def unroll_and_jam(nest: LoopNest, target: Target) -> LoopNest:
     """Return the nest with `target.loops.jammed_rows` iterations of the loop over rows interleaved, where rows wait for memory or for each
     other.
 
-    The nest must hold a single reduction along one axis, with a cost of at most `max_cheap_element` per element, and besides only loops and
-    stores. Otherwise the nest is returned unchanged.
+    The nest must hold a single reduction along a single axis, inside the independent loops, with a cost of at most `max_cheap_element` per
+    element. Besides, only loops and stores are allowed. Otherwise the nest is returned unchanged.
     """
     if len(nest.reductions) != 1 or not nest.space:
         return nest
@@ -84,7 +84,7 @@ def _row_movement(nest: LoopNest, inner: int, row: int) -> set[bool]:
 
 
 def _set_jam_factor(body: Body, axis: int, count: int) -> Body:
-    """Return `body` with `count` iterations of each outermost loop over `axis` interleaved."""
+    """Return `body` with `jam_factor` set to `count` in each outermost loop over `axis`: so many iterations are interleaved."""
 
     def change(s: Statement) -> Statement:
         if not isinstance(s, For):

@@ -17,7 +17,8 @@ MIN_LANE_EXTENT = 4  # minimal indices of the last axis for lanes with a short r
 def vectorize(nest: LoopNest) -> LoopNest:
     """Return the nest with some axes vectorized: their mark `vector` is set, and the mark of the other axes is cleared.
 
-    With a single short reduction, or without reductions, a long loop may move to the end so that vectors are full.
+    With a single short reduction, or without reductions, a long loop may move to the end so that vectors are full. The rest of the nest
+    stays unchanged.
     """
     lanes, reductions, loops = _choose_lanes(nest), nest.reductions, nest.result_loops
     f = reductions[0] if len(reductions) == 1 else None
@@ -36,9 +37,12 @@ def vectorize(nest: LoopNest) -> LoopNest:
 
 
 def _choose_lanes(nest: LoopNest) -> set[int]:
-    """Return the axes to vectorize; the set may be empty.
+    """Return the axes of `nest` to vectorize, by number; the set may be empty.
 
-    The last independent axis is vectorized, unless reductions inside need the lanes.
+    The last independent axis is vectorized, unless a reduction inside, one that does not take its elements in order, needs the lanes. Then
+    the reduction's innermost axis is vectorized. If every reduction takes elements in order, the loop just around may be vectorized
+    instead, where results are contiguous along this loop. With a running reduction, only the last independent axis may be, if a read has a
+    small step along this axis.
     """
     space, reductions = nest.space, nest.reductions
     last_axis = space[-1] if space else None
@@ -66,7 +70,7 @@ def _choose_lanes(nest: LoopNest) -> set[int]:
 
 
 def _move_longer_last(nest: LoopNest) -> Loops:
-    """Return the loops around independent elements, outermost first, with a longer loop moved to the end if the last has at most
+    """Return the loops of `nest` around independent elements, outermost first, with a longer loop moved to the end if the last has at most
     `MIN_LANE_EXTENT` indices.
 
     The longer loop must have twice as many indices, and nearly contiguous memory. Then vectors are full where values are broadcast or

@@ -132,7 +132,10 @@ def _wide_quotient(x: RealImag, y: RealImag) -> RealImag:
 
 
 def scaled_quotient(x: RealImag, y: RealImag) -> RealImag:
-    """Return both parts of x / y in float64, without overflow or underflow on the way, for finite x and y other than 0."""
+    """Return both parts of x / y for float64 parts, without overflow or underflow on the way, for finite x and y other than 0.
+
+    Other arguments give parts that the caller must replace.
+    """
     (a, b), (c, d) = x, y
     scale = _reciprocal_power(call("maximum", call("abs", c), call("abs", d)))
     c, d = c * scale, d * scale
@@ -147,7 +150,9 @@ def scaled_quotient(x: RealImag, y: RealImag) -> RealImag:
 
 
 def _reciprocal_power(x: Expr) -> Expr:
-    """Return the power of two by which the positive float64 x becomes about 1, or the nearest power that is a normal float64."""
+    """Return the power of two by which the positive float64 x becomes about 1: from 1 to 2. For a huge or subnormal x, it is the nearest
+    power that is a normal float64.
+    """
     field = cast(call("bitwise_right_shift", call("float_to_bits", x), 52), int64)
     exponent = call("maximum", MAX_EXPONENT_FIELD - field, 1)
     exponent = call("minimum", exponent, MAX_EXPONENT_FIELD)
@@ -155,7 +160,10 @@ def _reciprocal_power(x: Expr) -> Expr:
 
 
 def _with_infinities(x: RealImag, y: RealImag, quotient: RealImag) -> RealImag:
-    """Return `quotient`, which is x / y, corrected where just one of x and y is infinite: to an infinity, or to zeros."""
+    """Return `quotient`, which is x / y, corrected where just one of x and y is infinite: to an infinity, or to zeros.
+
+    An infinite x, if y is finite, gives an infinity; an infinite y, if x is finite, gives zeros. The signs are those of C99, Annex G.
+    """
     is_infinite = _is_infinite(x) & _is_finite(y)
     is_zero = _is_finite(x) & _is_infinite(y)
     a, b = (where(is_infinite, infinite_unit(component), component) for component in x)

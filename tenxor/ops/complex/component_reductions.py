@@ -1,4 +1,6 @@
-"""Reductions of complex numbers as reductions of their parts."""
+"""Reductions of complex numbers as reductions of their parts. The state of a reduction is the value so far, as one or several scalar
+expressions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ Join = Callable[[Exprs, Exprs], Exprs]
 
 
 def split_complex_states(reduction: Reduction, dtype: DType) -> Reduction:
-    """Return `reduction` for elements of `dtype` with only real states; return `reduction` itself if it is real already."""
+    """Return `reduction` for elements of `dtype` with only real states; return `reduction` itself if neither elements nor states are
+    complex.
+
+    A complex component of the state becomes two components, the real part first. `lift` takes a complex element as a `ComplexPair`, and
+    `finish` returns a `ComplexPair` for a complex result. Equal arguments give one object.
+    """
     return _split(reduction, dtype)
 
 
@@ -82,7 +89,7 @@ class _StatePairs:
         self.states = states
 
     def of(self, components: Exprs) -> list[Expr]:
-        """Return the components of the state with the real parts `components`, two in turn for each complex component."""
+        """Return the components of the state with the real parts `components`, which hold two in turn for each complex component."""
         remaining: Iterator[Expr] = iter(components)
         return [ComplexPair(next(remaining), next(remaining), s) if s.is_complex else next(remaining) for s in self.states]
 

@@ -37,7 +37,10 @@ def lift_to_complex(function: Callable[[Expr, Expr], RealImag]) -> Callable[[Exp
 
 
 def rotate_argument(function: Callable[[Expr, Expr], RealImag]) -> Callable[[Expr, Expr], RealImag]:
-    """Return the function x -> -i f(i x) for f = `function`: sin for sinh, tan for tanh, asin for asinh, and atan for atanh."""
+    """Return the function x -> -i f(i x) for f = `function`: sin for sinh, tan for tanh, asin for asinh, and atan for atanh.
+
+    Both functions take real and imaginary part, and return both parts.
+    """
 
     def formula(a: Expr, b: Expr) -> RealImag:
         real, imag = function(-b, a)
@@ -75,8 +78,9 @@ MAX_UNSHIFTED_EXPONENT, EXPONENT_SHIFT = 709.0, 600.0
 def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, RealImag], RealImag]:
     """Return a function of an exponent `a`, a number `b`, and `cos_sin`, the cosine and the sine of an angle: the power of `a` times both.
 
-    The power is that of e or 2, as `name` is "exp" or "exp2". The angle is 0 where `b` is. An exponent above `large` is lowered by `shift`,
-    and the result is multiplied by `scale`, the power of `shift`, so that a small cosine or sine prevents overflow.
+    The power is that of e or 2, as `name` is "exp" or "exp2". The angle belongs to `b`, and is 0 where `b` is; `b` is read for special
+    values alone. An exponent above `large` is lowered by `shift`, and the result is multiplied by `scale`, the power of `shift`, so that a
+    small cosine or sine prevents overflow.
     """
 
     def formula(a: Expr, b: Expr, cos_sin: RealImag) -> RealImag:
@@ -123,9 +127,10 @@ def expm1_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def _scaled_cosh_sinh(a: Expr) -> tuple[Expr, Expr, RealImag]:
-    """Return cosh(a) and sinh(a) as products: a first factor of each, and a pair of further factors of both.
+    """Return cosh(a) and sinh(a) as products: a first factor of each, and a pair of further factors common to both.
 
-    A cosine or sine, multiplied between the factors, keeps a product in range that would overflow without it.
+    A cosine or sine, multiplied between the factors, keeps a product in range that would overflow without it. Multiply in this order: first
+    factor, cosine or sine, the pair.
     """
     size = absolute(a)
     is_large = size > MAX_UNSHIFTED_EXPONENT

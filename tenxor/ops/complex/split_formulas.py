@@ -11,7 +11,7 @@ from ..expr import Arg, Call, ComplexPair, Const, Expr, Op, call, cast, walk, wa
 
 
 def make_pair(real: Expr, imag: Expr) -> ComplexPair:
-    """Return the complex number with the parts `real` and `imag`, which have the same real dtype."""
+    """Return the complex number with the parts `real` and `imag`, which have the same real dtype, float32 or float64."""
     return ComplexPair(real, imag, complex_dtype_of(real.dtype))
 
 
@@ -21,8 +21,9 @@ def has_complex(e: Expr) -> bool:
 
 
 def convert(x: Expr, dtype: DType) -> Expr:
-    """Return `x`, a real expression or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but no number of
-    a real dtype.
+    """Return `x`, a real expression or a `ComplexPair`, converted to `dtype`. A real expression becomes complex with the imaginary part 0.
+
+    A `ComplexPair` can become complex or bool, but no number of a real dtype (AssertionError). `x` itself is returned if it has the dtype.
     """
     if x.dtype is dtype:
         return x
@@ -38,7 +39,8 @@ def convert(x: Expr, dtype: DType) -> Expr:
 def apply_op(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
     """Return `op` on the operands `args`, real expressions or `ComplexPair`s, as a real expression or a `ComplexPair`.
 
-    `dtype` is the dtype of the result; it is read for a cast alone.
+    The operands are converted as the dtype rule of `op` says; DTypeError if it does not accept them. `dtype` is the dtype of the result; it
+    is read for a cast alone. An operation without a formula for complex numbers raises AssertionError.
     """
     if op.name == "cast":
         return convert(args[0], dtype)
@@ -56,7 +58,8 @@ def apply_op(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
 def split_formula(formula: Expr, arguments: Mapping[Expr, Expr]) -> Expr:
     """Return `formula` without complex subexpressions, as a real expression or a `ComplexPair`.
 
-    `arguments` maps each `Arg` of the formula, or another leaf, to a real expression or a `ComplexPair`.
+    `arguments` maps each `Arg` of the formula, or another leaf, to a real expression or a `ComplexPair`. A real leaf without an entry stays
+    as it is; a complex constant becomes a pair.
     """
     results = dict(arguments)
     for e in walk_unvisited(formula, results):
