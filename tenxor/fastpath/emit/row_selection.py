@@ -1,6 +1,7 @@
 """Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`). A copy
 descriptor, integers in a bytes object (`copy_descriptor`), has the layouts of key and rows (`fastpath/copy_descriptors.py`); row offsets
-are the bytes from the first row to each selected row.
+are the bytes from the first row to each selected row. Emitters run in Python at build time, and a `Value` stands for a value at run time.
+An emitted function declines by null, false or 0.
 
 For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
 counted first, and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
@@ -194,12 +195,12 @@ def _emit_count_selected(f: FunctionBuilder) -> None:
 
 
 def _emit_select_rows(f: FunctionBuilder) -> None:
-    """Emit `select_rows(key, node, copy_descriptor, row_offsets)`: return the number of rows that the key of `x[key]` selects; 0 if an
-    index is out of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
+    """Emit `select_rows(key, node, copy_descriptor, row_offsets)`: return the number of rows that the key of `x[key]` selects, an `i64`; 0
+    if an index is out of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
 
     `key` is a tensor (a mask or indices) or a list of integers; `node` is the evaluated node of a tensor. `copy_descriptor` is the copy
-    descriptor. For indices the function writes the byte offsets of the rows to the address `row_offsets`. `select_items` and
-    `write_selection` call the function.
+    descriptor. For indices the function writes the byte offsets of the rows to the address `row_offsets`; for a mask it writes nothing.
+    `select_items` and `write_selection` call the function.
     """
     key, node, copy_descriptor, row_offsets = f.arguments
     program = f.address_at(copy_descriptor, BYTES_CONTENT_OFFSET)
@@ -267,12 +268,12 @@ def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Cal
 
 
 def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> None:
-    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride)`: copy rows between a tensor and
-    contiguous or repeated rows; return true. The rows of the tensor are those that a mask selects, or, if `mask` is null, the `count` rows
-    at the byte offsets in `row_offsets`.
+    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride)`: copy rows between a tensor and packed
+    rows; return true. The rows of the tensor are those that a mask selects, or, if `mask` is null, the `count` rows at the byte offsets in
+    `row_offsets`.
 
     NAME is `name`, "read" or "write": `read_rows` copies from the tensor at the address `start` to the rows at `packed_rows`, which are
-    `packed_stride` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. An `packed_stride` of 0 repeats one
+    `packed_stride` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. A `packed_stride` of 0 repeats one
     packed row. `copy_descriptor` is the copy descriptor, and `mask` the address of the first byte of a mask. `select_items` and
     `write_selection` call the function.
     """
@@ -463,8 +464,9 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
 def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pending: bool = False) -> Value:
     """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list.
 
-    Return the template, which is held; its launch record is the copy descriptor. The emitted function returns null or 0 on a miss, and for
-    pending indices unless `may_be_pending`, a Python bool, is true. A mask may be pending.
+    Return the template, which is held; its launch record is the copy descriptor. The emitted function returns null or 0 on a miss, and if
+    the rows cannot be copied (a template without a descriptor). Unless `may_be_pending`, a Python bool, is true, it also does so for
+    pending indices, and for a key tensor in another storage than a `Storage`. A mask may be pending.
     """
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x, key)

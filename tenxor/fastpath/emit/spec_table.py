@@ -1,5 +1,6 @@
 """A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `dims`, which
-has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on.
+has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on. Emitters run in Python at build time, and a `Value`
+stands for a value at run time. An emitted function declines by null, false or 0.
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
@@ -231,7 +232,7 @@ def _emit_find_dense_spec(f: FunctionBuilder) -> None:
     """Emit `find_dense_spec(dtype, shape)`: return the interned spec of a contiguous tensor of the dtype `dtype`, as a new reference.
     `shape` is a Python tuple.
 
-    The function returns null for more than `MAX_AXES` axes, for sizes above `MAX_EXTENT`, and if memory runs out.
+    The function returns null for more than `MAX_AXES` axes, for sizes or strides above `MAX_EXTENT`, and if memory runs out.
     """
     dtype, shape = f.arguments
     ndim, dims = f.load_word(shape, SIZE_OFFSET), new_dims(f)
@@ -353,8 +354,8 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
 
 
 def _get_counter_address(f: FunctionBuilder, name: str) -> Value:
-    """Emit the address of a 64-bit counter, and return the address. The counter `name` is `specs_kept`, the specs in the table, or
-    `spec_row_count`, the rows filled since the table was last empty.
+    """Emit the address of a 64-bit counter, and return the address. The counter `name` is `spec_count`, the number of specs in the table,
+    or `spec_row_count`, the number of rows filled since the table was last empty.
     """
     return f.define(POINTER, f"getelementptr i64, ptr @{name}, i64 0")
 
@@ -419,8 +420,9 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
     """Emit `find_python_spec(dtype, shape, strides, spec)`: return the interned spec for the dtype `dtype` and the tuples `shape` and
     `strides`, as a new reference.
 
-    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MAX_AXES` axes, and items
-    other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `MAX_EXTENT`.
+    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MAX_AXES` axes, for items
+    other than 64-bit integers, and if the table has no free row for `spec`. If it must build a new spec, it also returns null for sizes
+    above `MAX_EXTENT`.
     """
     dtype, shape, strides, spec = f.arguments
     ndim, dims = f.load_word(shape, SIZE_OFFSET), new_dims(f)
