@@ -191,7 +191,7 @@ def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., An
 
 
 def _has_out_argument(fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> bool:
-    """Return whether the call `fallback(*args, **keywords)` has an `out` argument.
+    """Return whether the call `fallback(*args, **keywords)` has an `out` argument other than None, by name or by position.
 
     Such a call writes into another tensor, and is not replayed.
     """
@@ -260,7 +260,9 @@ def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any
 
 
 def _get_tape_mask(key: tuple[Any, ...]) -> int:
-    """Return the bit mask, stored in the cache key `key`, of the arguments on the autograd tape (bit k: argument k); 0 without any."""
+    """Return the bit mask, stored in the cache key `key`, of the arguments on the autograd tape (bit k: argument k); 0 without any. The
+    mask may also have `TRACED_BIT` and `RECORDED_BIT` (`_build_call_key`).
+    """
     return int(key[-1]) if TAPE_MASK_MARKER in key else 0
 
 

@@ -121,10 +121,10 @@ class InPlaceLaunch:
         return partial(setattr, self.slot, "buffer", self.out)
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
-        """Record `finish_launch`, which finishes the launch, and return True.
+        """Record `finish_launch`, which finishes the launch, and return True: the caller must call `finish_launch` now.
 
-        Return False if a signal handler was first and the launch is finished. A node becomes UNFINISHED: this object is its only source,
-        and a later request for the node calls `finish`. See `codegen.interface.ResumableLaunch`.
+        Return False if a signal handler was first: the node is in memory then, and was finished here if need be. A node becomes UNFINISHED:
+        this object is its only source, and a later request for the node calls `finish`. See `codegen.interface.ResumableLaunch`.
         """
         self.finish_launch, slot = finish_launch, self.slot
         if not isinstance(slot, Node):
@@ -448,7 +448,7 @@ class PlanStep:
     def run_in_place(self, slot: SlotContent, inputs: LaunchValues, donor: int) -> None:
         """Compute `slot` in the memory of slot number `donor`. The old content is lost, so the launch cannot be repeated from the start.
 
-        `inputs` are the arguments of `Plan.run`.
+        `inputs` are the arguments of `Plan.run`. The kernel must be one that cannot fail (`can_fail`), as its answer is ignored.
         """
         out = inputs.nodes[donor].buffer
         assert out is not None and self.kernel_call is not None

@@ -108,9 +108,10 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
 
 
 def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
-    """Return the plan for `signature`, found or made now; None if a node of `signature` was computed meanwhile.
+    """Return the plan for `signature`, found or made now, and cache it; None if a node of `signature` was computed meanwhile.
 
-    With `may_defer`, make an unfused plan, where possible, until a plan for the whole is due (`Deferral`).
+    With `may_defer`, make an unfused plan, where possible, until a plan for the whole is due (`Deferral`). Without, the plan is for the
+    whole. Interrupted computations among the nodes are finished first.
     """
     cached = _cached_plan(signature.key)
     if cached is not None and (cached.deferral is None or (may_defer and not cached.deferral.charge_run())):

@@ -80,8 +80,8 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
     template.
 
     `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand. The function returns a new
-    tensor, a known scalar. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns
-    null if an integer overflows, and while a call is recorded. Entries of operators call the function.
+    tensor, a known scalar. Null is the result unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. Null is also
+    the result for a division of integers, if an integer overflows, and while a call is recorded. Entries of operators call the function.
     """
     x, y, comes_last = f.arguments
     spec = f.get_slot(x, "Tensor.spec")
