@@ -199,7 +199,9 @@ def get_node_work_limit(product: Recipe | None) -> int:
 
 
 def get_update_work_limit() -> int:
-    """Return the work, in additions, from which on an update in place is not run by a launch record, but by a plan in Python."""
+    """Return the work, in additions, from which on an update in place is not run by a launch record, but by a plan in Python. With one
+    thread an update may do more work.
+    """
     sharing = compiler().target.thread_limits
     return sharing.max_unshared_contraction if num_threads() == 1 else sharing.min_shared_work
 

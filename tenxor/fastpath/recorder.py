@@ -324,7 +324,8 @@ def build_keys(arguments: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def _is_small_shared(x: Any) -> bool:
-    """Return whether `x`, an argument of a recorded call, is a small tensor in externally shared memory, which other libraries may write.
+    """Return whether `x`, an argument of a recorded call, is a tensor in externally shared memory, which other libraries may write, of at
+    most `MAX_SMALL_BLOCK_BYTES` bytes in all.
 
     The call is then recorded with a copy of the tensor (`_unshare_arguments`).
     """

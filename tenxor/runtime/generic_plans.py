@@ -133,7 +133,7 @@ def _find_match(signature: GraphSignature) -> Match | None:
 def _open_cache(structure: object) -> _TargetCache:
     """Return the cache of generic plans for `structure`, the first item of a result of `split_structure`, on the present machine.
 
-    A new cache begins with the plans in the package, not loaded yet, and on disk.
+    A new cache begins with the plans in the package, not loaded yet, and on disk. A cache made for another machine is replaced.
     """
     cache, target = _caches.get(structure), backend().target
     if cache is None or cache.target is not target:

@@ -494,8 +494,8 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 
 def _emit_apply_view(f: FunctionBuilder) -> None:
     """Emit `apply_view(x, template)`: return the view of the tensor `x` that `template` describes, or `x` itself for an `OperandTemplate`,
-    as a new reference. Return null, to decline, if the template is a view chain recorded for another offset. `apply_template` calls the
-    function."""
+    as a new reference. Return null if the template is a view chain recorded for another offset, or if memory runs out. `apply_template`
+    calls the function."""
     x, template = f.arguments
     f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
     offset = load_computed_slot(f, x, "offset")

@@ -258,7 +258,7 @@ def _is_scalar(f: FunctionBuilder, x: Operand) -> Value:
 
 def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
     """Emit the Python number of an operand without axes, known or in memory. Return a new reference, not held; null for a pending operand,
-    and for a dtype that `load_scalar` does not cover.
+    for one on the tape, and for a dtype that `load_number` does not cover.
     """
     load_number = lambda: [f.call("load_scalar", POINTER, [x.node_or_scalar, x.key, x.offset])]
     return f.choose(x.is_node, load_number, lambda: [f.incref(x.node_or_scalar)])[0]

@@ -124,8 +124,8 @@ def _emit_convert_index_list(f: FunctionBuilder) -> None:
     """Emit `convert_index_list(key, size, row_stride, row_offsets)`: write the byte offset of the row for each integer in the list `key` to
     the array `row_offsets`.
 
-    There are `size` rows, `row_stride` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index
-    is out of range, or if an item is not an integer. `select_rows` calls the function.
+    There are `size` rows, `row_stride` bytes apart. Negative indices count from the end. The function returns the number of indices, or 0
+    for an empty list, if an index is out of range, or if an item is not an integer. `select_rows` calls the function.
     """
     key, size, row_stride, row_offsets = f.arguments
     count = f.list_length(key)

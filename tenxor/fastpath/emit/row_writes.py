@@ -33,9 +33,10 @@ def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
     indices (`index_add_`).
 
     `key` is a tensor, a mask or indices along the first axis, or a list of integers. `value` is as many rows as the key selects, a single
-    row, or a number, also as a tensor with one element. `accumulate_selection` takes only float64 and int64, and no masks. The function
-    returns None as a new reference, or null, before a write, to leave the work to the fallback. `assign_item` and the entry of
-    `Tensor.index_add_` call the function.
+    row, or a number, also as a tensor with one element. A tensor must have the dtype of `x`, and several rows must be in another storage.
+    `accumulate_selection` takes only float64 and int64, and no masks. The function returns None as a new reference, or null, before a
+    write, to leave the work to the fallback. Null is also the result where `find_selection_template` or `require_own_memory` declines, if
+    no row is selected, and for rows of `x` that overlap. `assign_item` and the entry of `Tensor.index_add_` call the function.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)

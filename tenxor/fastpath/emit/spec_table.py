@@ -260,12 +260,12 @@ def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `find_spec(dtype, ndim, dims)`: return the interned spec of the dtype `dtype` with `ndim` axes, as a new reference; a missing
-    spec is made.
+    """Emit `find_spec(dtype, ndim, dims)`: return the interned spec of the dtype `dtype` with `ndim` axes, at most `MAX_AXES`, as a new
+    reference; a missing spec is made.
 
     `dims` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
-    position, then the table, then `spec.intern_strided_spec` in Python. It returns null with an error set if Python raises it, or if memory
-    runs out.
+    position, then the table, then `spec.intern_strided_spec` in Python. Null, with an error set, is the result if Python raises it, or if
+    memory runs out.
     """
     words = _get_key_words(*f.arguments)
     position = _compute_start_position(f, words)
