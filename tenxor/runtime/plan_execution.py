@@ -247,11 +247,12 @@ class Plan:
         )
 
     def run(self, inputs: LaunchValues, referenced_slots: Set[int] = NO_NODES) -> None:
-        """Run the steps on `inputs`: the slots (`nodes`), scalars and offsets. Results become the buffers of slots.
+        """Run the steps on `inputs`: the slots (`nodes`), scalars and offsets. Results become the buffers of slots. The caller holds
+        `realize.compute_lock`.
 
         The list `inputs.nodes` is changed: additional slots are appended, and `RELEASED_SLOT` replaces released and inlined slots.
         `referenced_slots` are the numbers of the externally referenced slots among the watched ones: no step overwrites memory needed for
-        their values. Raise BadValueInKernel for an index out of range or a negative exponent.
+        their values. Raise BadValueInKernel for an index out of range or a negative exponent, and MemoryError if memory is short.
         """
         for k in self.inlined_slots:
             inputs.nodes[k] = RELEASED_SLOT  # an inlined node may hold the last references to sources
@@ -347,7 +348,9 @@ class PlanStep:
         self.released_slots: tuple[int, ...] = ()
 
     def with_dims(self, shape: tuple[int, ...], nbytes: int, kernel_call: KernelCall | None) -> PlanStep:
-        """Return a copy of the step for new dims: with `shape`, `nbytes` and `kernel_call` in place of the present attributes."""
+        """Return a copy of the step for new dims: with `shape`, `nbytes` and `kernel_call` in place of the present attributes. The other
+        attributes are shared, the set `input_slots` too.
+        """
         step = PlanStep(self.result_slot, shape, self.dtype, nbytes, self.name, self.user_slot)
         step.kernel_call, step.is_unrepeatable, step.overwritten_slot, step.reinterpreted_slot = (
             kernel_call,

@@ -53,8 +53,8 @@ def _emit_set_item(f: FunctionBuilder) -> None:
     pending node.
 
     Return None as a new reference, or null to decline. The function calls `assign_item` with its own arguments. If that declines without an
-    error, it calls `assign_item` again. Then NumPy arrays and integers in `key` are replaced by tensors and ints (`convert_key`), and
-    `value` by a tensor (`convert_value`). It declines if neither changes.
+    error, it calls `assign_item` again, with NumPy arrays and integers in `key` replaced by tensors and ints (`convert_key`), and a `value`
+    that is no operand by a tensor (`convert_value`). If neither changes, the function declines.
     """
     x, key, value = f.arguments
     result = f.call("assign_item", POINTER, [x, key, value])

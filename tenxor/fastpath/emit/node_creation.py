@@ -206,9 +206,9 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
     set, or if a node that must be evaluated cannot be. The function takes over the references to `node` and `spec`, also on failure.
 
     A node that depends on an argument of a traced function stays pending. With `must_compute`, any other node is evaluated now. A small
-    result that keeps much memory alive is evaluated early if it is a reduction or has at most one axis: its readers then add in the order
-    of a fused kernel. Further nodes with much memory are noted (`note_pending`), and so are sums that the kernel of their reader may
-    compute.
+    result that keeps much memory alive (`HELD_BYTES_SMALL_RESULT`, `SMALL_RESULT_RATIO`) is evaluated early if it is a reduction or has at
+    most one axis, unless a call is recorded: its readers then add in the order of a fused kernel. Further nodes with much memory are noted
+    (`note_pending`), and so are sums that the kernel of their reader may compute.
     """
     *references, must_compute = f.arguments
     f.return_if(is_valueless(f, f.get_slot(references[0], "Node.tape_node")), lambda: f.call("new_tensor", POINTER, references))

@@ -86,11 +86,11 @@ def _emit_compute_node(f: FunctionBuilder) -> None:
 
 def _emit_compute_unfused(f: FunctionBuilder) -> None:
     """Emit `compute_unfused(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return whether the node
-    is in memory then; true also if it was before.
+    is in memory then; true also if it was before. The caller must own a reference to the node.
 
     Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return false if
     a reduction may add in another order than when fused, or if a plan may choose single-pass fusion for a reduction below the node. False
-    is also the result where `compute_with_sources` fails.
+    is also the result for a node that depends on a traced argument, and where `compute_with_sources` fails; then an error may be set.
     """
     (node,) = f.arguments
     f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))

@@ -222,8 +222,8 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
 
 
 def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value) -> Value:
-    """Emit the address of the first element of `key`, a tensor with the evaluated `node`. Return the address. `program` is the address of
-    the copy descriptor.
+    """Emit the address of the first element of `key`, a tensor with the evaluated `node`, whose slot `offset` must be set. Return the
+    address. `program` is the address of the copy descriptor.
     """
     offset = f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, KEY_ITEMSIZE_OFFSET)
     return load_data_address(f, f.get_slot(node, "Node.buffer")).at(offset, I8)
@@ -500,8 +500,8 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
 
 
 def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: Value) -> Value:
-    """Emit the address of the first element of the tensor `x` in `buffer`, the `Buffer` of the tensor's storage. Return the address.
-    `descriptor` is the address of the copy descriptor of the tensor's rows.
+    """Emit the address of the first element of the tensor `x`, whose slot `offset` must be set, in `buffer`, the `Buffer` of the tensor's
+    storage. Return the address. `descriptor` is the address of the copy descriptor of the tensor's rows.
     """
     return load_data_address(f, buffer).at(
         f.unbox_integer(f.get_slot(x, "Tensor.offset")) * f.load_word(descriptor, TENSOR_ITEMSIZE_OFFSET), I8

@@ -105,7 +105,7 @@ def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandL
 
 
 def has_layout_of(f: FunctionBuilder, operand_layout: OperandLayout, spec: Value) -> Value:
-    """Emit a test whether a layout has the shape and the strides of a spec. Return the result, an `i1`."""
+    """Emit a test whether a layout has the shape and the strides of a spec, which must have strides. Return the result, an `i1`."""
     strides = lambda: f.call("are_equal_tuples", I1, [operand_layout.strides, f.get_slot(spec, "Spec.strides")])
     return f.and_then(f.call("are_equal_tuples", I1, [operand_layout.shape, f.get_slot(spec, "Spec.shape")]), strides)
 
@@ -114,8 +114,9 @@ def box_keeps_order(f: FunctionBuilder, specs: Value, result_spec: Value) -> Val
     """Emit the value of `Recipe.keeps_order` for a new recipe: whether a kernel reads each source, except single elements, in the row-major
     order of the result. Return a new reference to True or False, not held.
 
-    `specs` is a tuple of the sources' specs, then the target's spec; `result_spec` is the contiguous spec of the result. The value is True
-    if each source is a scalar, a single element, or read with the shape and strides of `result_spec`.
+    `specs` is a tuple of the sources' specs, then the target's spec; each has strides, or is None for a scalar source or without a target.
+    `result_spec` is the contiguous spec of the result. The value is True if each source is a scalar, a single element, or read with the
+    shape and strides of `result_spec`. The target's spec does not matter.
     """
 
     def source_keeps_order(k: Value, keeps_order: Value) -> Value:
