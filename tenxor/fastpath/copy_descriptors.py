@@ -117,7 +117,8 @@ def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
     `key` is a tuple with several index tensors of one shape, or with a single index tensor after integers or slices. The index tensors must
     be in memory, or small. If an index is out of range, return None, and the fallback raises the error. Also return None if `x` is empty,
-    traced or on the autograd tape.
+    traced, on the autograd tape or without strides. Unless only integers precede the index tensor, the indexed axes must have a constant
+    step. After whole axes, at most `MAX_EAGER_INDEX_CHECKS` positions may be indexed.
     """
     if type(x) is not Tensor or type(key) is not tuple or not x.size or x._is_on_tape() or x.storage.node.is_traced:
         return None

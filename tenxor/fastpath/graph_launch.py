@@ -152,9 +152,9 @@ def _store_record(
     """Store the launch record `record` of the graph of `root` in `records`, which is `graph_records` or `update_records`.
 
     If `MAX_GRAPH_RECORDS` records are stored, drop them all first. `signature` is the graph signature, and `plan` has the kernels, which
-    must stay in memory as long as the record. After `CALLS_BEFORE_TRACING` graphs of one signature, trace a size-generic record:
-    `trace_symbolic` takes `signature` and the same signature with symbolic sizes, and returns the record, or None. Nothing is traced for an
-    unfused plan, and for an update without a record.
+    must stay in memory as long as the record. An unfused plan gets a counter of the record's runs, in place of older counters. After
+    `CALLS_BEFORE_TRACING` graphs of one signature, trace a size-generic record: `trace_symbolic` takes `signature` and the same signature
+    with symbolic sizes, and returns the record, or None. Nothing is traced for an unfused plan, and for an update without a record.
     """
     if len(graph_records) + len(update_records) >= MAX_GRAPH_RECORDS:
         graph_launch_records.evictions += 1

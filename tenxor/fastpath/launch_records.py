@@ -445,8 +445,9 @@ def index_by_id(objects: Sequence[object]) -> dict[int, int]:
 
 
 def build_argument_rows(step: PlanStep, result_kind: int = MEMORY, thread_count: int = 1) -> list[tuple[int, ...]] | None:
-    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step, as for too many
-    arguments or more than `MAX_SMALL_BLOCK_BYTES` of scratch memory.
+    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step. Reasons are a step
+    without a single kernel in machine code, more than `MAX_KERNEL_ARGUMENTS` arguments, and more than `MAX_SMALL_BLOCK_BYTES` of scratch
+    memory.
 
     A row has `ARGUMENT_WORDS` integers: kind, source, offset, itemsize and extra bytes. `result_kind` says where the kernel finds the
     memory of the result: in the node with the number in the row (`MEMORY`), or in the buffer passed to the launch (`RESULT`). The scratch

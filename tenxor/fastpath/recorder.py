@@ -155,7 +155,9 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
 
 def _list_pending_nodes(arguments: Sequence[Any]) -> list[Node]:
-    """Return the pending nodes of the tensors in `arguments`, without nodes that depend on an argument of a traced function."""
+    """Return the pending nodes of the tensors in `arguments`, without nodes that depend on an argument of a traced function, and without
+    leaves of derivatives.
+    """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     return [node for node in nodes if node.buffer is None and not node.is_traced]
 
@@ -429,7 +431,8 @@ def build_key(x: object) -> object:
 
 
 def _is_integer_tuple(x: tuple[Any, ...], depth: int = 0) -> bool:
-    """Return whether the tuple `x` consists of integers, or of nested tuples of integers up to depth `MAX_TUPLE_DEPTH`.
+    """Return whether the tuple `x` consists of integers, or of nested tuples of integers, with at most `MAX_TUPLE_DEPTH` levels of tuples
+    in all.
 
     `depth` is the depth of `x` in the outermost tuple, from 0.
     """

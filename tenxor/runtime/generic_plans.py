@@ -85,7 +85,7 @@ def find_stored_plan(signature: GraphSignature) -> Plan | None:
 def make_plan(signature: GraphSignature) -> Plan:
     """Return a new plan for `signature`, which no source has: from a new generic plan if a trace is due, else for exactly these dims.
 
-    Missing kernels are compiled.
+    `signature` must be a snapshot (`GraphSignature.snapshot`). Missing kernels are compiled.
     """
     return _instantiate(_trace_if_due(signature)) or planner.make_plan(signature)
 

@@ -112,7 +112,7 @@ class InPlaceLaunch:
 
     @property
     def is_done(self) -> bool:
-        """True if the slot has memory: a signal handler has finished the launch meanwhile."""
+        """True if the slot has memory: the launch is done, perhaps by a signal handler."""
         return self.slot.buffer is not None
 
     @property
@@ -220,8 +220,8 @@ class Plan:
     def is_worth_storing(self, node: Node) -> bool:
         """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan.
 
-        Then `node` has at most `MAX_WHOLE_BYTES`, or is not much larger than the work of the plan. The plan may read a single element of a
-        large node.
+        Then `node` has at most `MAX_WHOLE_BYTES` bytes, or at most `MAX_STORED_RATIO` elements for each addition of the plan's kernels. The
+        plan may read a single element of a large node.
         """
         if node.recipe.nbytes <= MAX_WHOLE_BYTES:
             return True
@@ -371,7 +371,8 @@ class PlanStep:
     def run_with_extra_outputs(self, inputs: LaunchValues) -> None:
         """Compute the slots `output_slots` by a single kernel, into new memory. `inputs` are the arguments of `Plan.run`.
 
-        Slots computed meanwhile keep their memory; UNFINISHED slots are finished.
+        Slots computed meanwhile keep their memory; UNFINISHED slots are finished. Then the additional slots and the slots `released_slots`
+        become `RELEASED_SLOT`. Raise BadValueInKernel as `fill` does.
         """
         slots = inputs.nodes
         out = allocate(self.nbytes, self.name, self.shape, self.dtype)
@@ -387,7 +388,7 @@ class PlanStep:
             slots[k] = RELEASED_SLOT
 
     def run(self, inputs: LaunchValues, referenced_slots: Set[int]) -> None:
-        """Compute the result of the step, and make its memory the buffer of slot `result_slot`.
+        """Compute the result of the step, and make its memory the buffer of slot `result_slot`. Raise BadValueInKernel as `fill` does.
 
         `inputs` holds the slots (`nodes`), the scalars and the offsets of the launch. `referenced_slots` are the numbers of slots that
         other code may still ask for: the step overwrites no memory needed for their values. Afterwards the slots `released_slots`, and the

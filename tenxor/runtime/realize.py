@@ -170,8 +170,8 @@ def _find_generic_in_memory(signature: GraphSignature) -> Plan | None:
 def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
     """Return a plan for `signature`, of a piece of a graph, and the nanoseconds that a compiled kernel would save in each run.
 
-    `unfused_plans.make_unfused_plan` calls this function for each piece, a part of the graph for one kernel. The last source is a shipped
-    kernel much slower than a compiled one. Return None if no source has a plan.
+    `unfused_plans.make_unfused_plan` calls this function for each piece, a part of the graph for one kernel. The nanoseconds are 0 except
+    for the last source: a shipped kernel much slower than a compiled one. Return None if no source has a plan.
     """
     plan = _find_in_sources(signature)
     if plan is None:
