@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 
 def read_setting() -> str:
-    """Return the value of the environment variable `TENXOR_FAST_PATH`, "0" or "1", or an empty text if the variable is unset or invalid."""
+    """Return the value of the environment variable `TENXOR_FAST_PATH`, "0" or "1", or an empty text if the variable is unset or invalid.
+    Warn about an invalid value.
+    """
     return environment.read_choice("TENXOR_FAST_PATH", ("0", "1"), "machine code for small work is used where it can be")
 
 
@@ -53,7 +55,11 @@ fast_path: FastPath | None = None  # kept for good, even when off: memory blocks
 
 
 def _find_obstacle() -> str:
-    """Return the reason why this process cannot have the fast path, as a text for `state`; an empty text if it can."""
+    """Return the reason why this process cannot have the fast path, as a text for `state`; an empty text if it can.
+
+    Obstacles are the environment variables `TENXOR_FAST_PATH` (with 0) and `TENXOR_DEBUG`, a back end other than LLVM, and an interpreter
+    other than CPython with a GIL. The object layouts are not tested here.
+    """
     if SETTING == "0":
         return "off: TENXOR_FAST_PATH is 0"
     from ..runtime.kernel_call import DEBUG_LEVEL

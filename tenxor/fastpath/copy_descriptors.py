@@ -57,9 +57,9 @@ MASK_KEY_KIND = len(INDEX_DTYPES)  # the kind of a mask; the kind of an index te
 def convert_numpy_key(x: Tensor, key: Any) -> Any:
     """Return `key`, an index key of `x`, with NumPy integers replaced by Python integers, and arrays by tensors.
 
-    Arrays are replaced only if `x` is a `Tensor`, and only arrays with axes, of bools or of integers of a dtype in `INDEX_DTYPES`. Items of
-    a tuple are converted by `_convert_key_item`, which also replaces lists of integers, and masks of one axis, by index tensors. Return
-    `key` itself if nothing is replaced.
+    Arrays are replaced only if `x` is a `Tensor`. They must have axes, native byte order, and bools or integers of a dtype in
+    `INDEX_DTYPES`. Items of a tuple are converted by `_convert_key_item`, which also replaces lists of integers, and masks of one axis, by
+    index tensors. Return `key` itself if nothing is replaced.
     """
     if type(key) is tuple:
         converted = tuple([_convert_key_item(x, key, k) for k in range(len(key))])
@@ -73,9 +73,9 @@ def convert_numpy_key(x: Tensor, key: Any) -> Any:
 
 def _convert_key_item(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
     """Return item `k` of the tuple `key`, an index key of `x`, with a NumPy integer as a Python integer, and an array as a tensor
-    (`convert_numpy_key`). If `x` is a `Tensor`, a list of integers becomes an index tensor, too.
+    (`convert_numpy_key`). If `x` is a `Tensor`, a non-empty list of integers that fit int64 becomes an index tensor, too.
 
-    A mask of one axis, as long as its axis, in memory or small, becomes the tensor of the indices of its true elements. Without a
+    A non-empty mask of one axis, as long as its axis, in memory or small, becomes the tensor of the indices of its true elements. Without a
     replacement, return the item itself.
     """
     item = convert_numpy_key(x, key[k])
@@ -117,7 +117,8 @@ def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
     `key` is a tuple with several index tensors of one shape, or with a single index tensor after integers or slices. The index tensors must
     be in memory, or small. If an index is out of range, return None, and the fallback raises the error. Also return None if `x` is empty,
-    traced or on the autograd tape.
+    traced, on the autograd tape or without strides. Unless only integers precede the index tensor, the indexed axes must have a constant
+    step. After whole axes, at most `MAX_EAGER_INDEX_CHECKS` positions may be indexed.
     """
     if type(x) is not Tensor or type(key) is not tuple or not x.size or x._is_on_tape() or x.storage.node.is_traced:
         return None
@@ -152,7 +153,7 @@ def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indice
 
     `keys` are the index tensors, one for each of the axes with the sizes `sizes`; negative indices count from the end. `flat_indices` is a
     tensor of flat indices along further axes in front, or None without such axes. Return None if an index is out of range, or if the result
-    is too large to compute now.
+    is empty or too large to compute now.
     """
     fits: Any = None
     for k, size in zip(keys, sizes, strict=False):
@@ -358,7 +359,8 @@ def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key
 
     The key is a mask or a set of indices. `kind` is `MASK_KEY_KIND`, or the position of the dtype of the indices in `INDEX_DTYPES`. The key
     has the shape `shape`, and elements of `key_itemsize` bytes that are `key_step` bytes apart. Return None unless one loop walks the first
-    axes, and a row is contiguous. Also return None for an empty tensor, and for a key or a result too large for copies.
+    axes, and a row is contiguous. Also return None for an empty tensor, and for a key or a result too large for copies
+    (`MAX_SELECTED_BYTES`, `MAX_SMALL_BLOCK_BYTES`, `PARALLEL_COPY_BYTES`).
     """
     if spec.strides is None or len(spec.shape) < axes or not spec.size:
         return None
@@ -455,7 +457,8 @@ def _describe_join(tensors: Sequence[Tensor], dtype: DType, arrangement: Arrange
     """Return the copy descriptor that joins `tensors` to a result of `dtype`: the number of copies, and a strided copy for each.
 
     `arrangement` is the layout of the result and a `PieceCopy` for each copy, or None. Return None if `arrangement` is None, if the result
-    is empty, if kernels copy faster (`should_copy_by_kernels`), or if a copy needs a kernel.
+    is empty, or if kernels copy faster (`should_copy_by_kernels`). Also return None if a piece has another dtype than the result, is read
+    through a view chain or tables, or needs more than three loops.
     """
     if arrangement is None:
         return None

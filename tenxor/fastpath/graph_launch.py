@@ -152,9 +152,9 @@ def _store_record(
     """Store the launch record `record` of the graph of `root` in `records`, which is `graph_records` or `update_records`.
 
     If `MAX_GRAPH_RECORDS` records are stored, drop them all first. `signature` is the graph signature, and `plan` has the kernels, which
-    must stay in memory as long as the record. After `CALLS_BEFORE_TRACING` graphs of one signature, trace a size-generic record:
-    `trace_symbolic` takes `signature` and the same signature with symbolic sizes, and returns the record, or None. Nothing is traced for an
-    unfused plan, and for an update without a record.
+    must stay in memory as long as the record. An unfused plan gets a counter of the record's runs, in place of older counters. After
+    `CALLS_BEFORE_TRACING` graphs of one signature, trace a size-generic record: `trace_symbolic` takes `signature` and the same signature
+    with symbolic sizes, and returns the record, or None. Nothing is traced for an unfused plan, and for an update without a record.
     """
     if len(graph_records) + len(update_records) >= MAX_GRAPH_RECORDS:
         graph_launch_records.evictions += 1
@@ -323,8 +323,9 @@ def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int,
 
 
 def _get_gil_work_limit(call: SingleKernelCall, target: Target) -> int:
-    """Return the work of the kernel of `call`, in additions, from which the GIL would have to be released, or signals delivered. `target`
-    describes the machine.
+    """Return the limit on the work of the kernel of `call`, in additions, from which the GIL would have to be released, or signals
+    delivered. Generated code runs no kernel of so much work on a machine with one thread, and shares none among threads. The limit is
+    `first_slice_work` for a contraction and otherwise `max_unshared_contraction`, among the limits of the machine `target`.
     """
     return (
         target.thread_limits.max_unshared_contraction if call.compiled.kernel.contraction is None else target.thread_limits.first_slice_work
@@ -336,7 +337,8 @@ def _split_loop(step: PlanStep, target: Target) -> tuple[int, int]:
     every piece is a multiple.
 
     `target` describes the machine. Return (0, 0) if generated code does not share the loop: a single thread runs the loop, or Python shares
-    it.
+    it. Reasons are a single thread, a kernel without machine code or without a loop to share, work below `min_polled_work`, and work from
+    the limit of `_get_gil_work_limit` on.
     """
     call, sharing = step.kernel_call, target.thread_limits
     if target.threads == 1 or not isinstance(call, SingleKernelCall) or not isinstance(call.compiled, MachineCode):

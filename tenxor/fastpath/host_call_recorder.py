@@ -76,8 +76,8 @@ def build_direct_template(
     """Return the result template for a direct call (of a C function on our memory); None if no direct call can compute the results.
 
     `direct_call` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the recorded
-    call, and `result` is its result: None is returned unless `match_result_tensors` accepts it. `scalars` are the scalar arguments of the
-    call; the value searched for by `searchsorted` may be the only one of them.
+    call, and `result` is its result: None is returned unless `match_result_tensors` accepts it. A `CountingOp` must have results of one
+    axis at offset 0. `scalars` are the scalar arguments of the call; the value searched for by `searchsorted` may be the only one of them.
     """
     result_tensors, location = match_result_tensors(result, results), locate_operands(direct_call, tensors, operands, scalars)
     if result_tensors is None or location is None:
@@ -197,7 +197,7 @@ def get_templates_by_size(dtype: DType) -> TemplatesBySize:
 
 
 def is_tensor_of_scalar(tensor: Tensor, scalar: Any) -> bool:
-    """Return whether `tensor` is a 0-d tensor with the value of the Python scalar `scalar`.
+    """Return whether `tensor` is a 0-d tensor with the value of the Python scalar `scalar`. A pending tensor is computed for this.
 
     The dtype must be one that generated code reads scalars in, and `tensor` must not be on the autograd tape.
     """

@@ -84,7 +84,7 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 
     The record is stored in the recipe. If the node sums a pending product, one kernel computes both, and the record is stored in the
     product's recipe under the recipe of the sum. Store and return `NO_LAUNCH_RECORD` if the node is not run by a launch record. Return None
-    if a record was stored before, if a source is pending, or if the node is computed already.
+    if a record was stored before, if a source is pending, if a sum reads only a part of its product, or if the node is computed already.
     """
     product = find_summed_product(node)
     if product is not None and any(node.offsets):
@@ -111,8 +111,8 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 
 
 def drop_records() -> None:
-    """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records. Wait for another thread
-    that is computing.
+    """Drop the launch records of all recipes, except shared and empty ones, and the kernels held only by dropped records. Wait for another
+    thread that is computing.
 
     The registry of caches calls this function, and `_keep_kernel` if the list is full.
     """
@@ -165,8 +165,8 @@ def _build_recipe_record(
 def _is_unlaunchable(recipe: Recipe, reader: Recipe) -> bool:
     """Return whether nodes of `recipe` are not run by a launch record.
 
-    `reader` is the recipe itself, or the product summed by it. Empty and large results, results in memory already, unfinished nodes, and
-    writes have no record, nor have recipes with layouts too large to cache (`is_uncacheable`).
+    `reader` is the recipe itself, or the product summed by it. Empty results and those of more than `MAX_STANDALONE_BYTES` bytes, results
+    in memory already, unfinished nodes, and writes have no record, nor have recipes with layouts too large to cache (`is_uncacheable`).
     """
     if recipe.op in (DATA, UNFINISHED) or not recipe.size:
         return True
@@ -199,7 +199,9 @@ def get_node_work_limit(product: Recipe | None) -> int:
 
 
 def get_update_work_limit() -> int:
-    """Return the work, in additions, from which on an update in place is not run by a launch record, but by a plan in Python."""
+    """Return the work, in additions, from which on an update in place is not run by a launch record, but by a plan in Python. With one
+    thread an update may do more work.
+    """
     sharing = compiler().target.thread_limits
     return sharing.max_unshared_contraction if num_threads() == 1 else sharing.min_shared_work
 
@@ -334,7 +336,8 @@ def build_record(
 
     The record is empty if no record can run the plan, for example with more than one kernel (`LaunchTemplate`), or if the work is
     `max_work` additions or more. `source_indices` maps the `id` of each source to its index in the record. `offset_indices` has, for each
-    offset of `signature`, its index among the record's offsets, or -1 if the record lacks the offset.
+    offset of `signature`, its index among the record's offsets, or -1 if the record lacks the offset. A generic plan keeps the
+    `LaunchTemplate` made here, for records of further sizes.
     """
     plan_and_dims = find_generic_plan(signature)
     if plan_and_dims is None:
@@ -442,8 +445,9 @@ def index_by_id(objects: Sequence[object]) -> dict[int, int]:
 
 
 def build_argument_rows(step: PlanStep, result_kind: int = MEMORY, thread_count: int = 1) -> list[tuple[int, ...]] | None:
-    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step, as for too many
-    arguments or more than `MAX_SMALL_BLOCK_BYTES` of scratch memory.
+    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step. Reasons are a step
+    without a single kernel in machine code, more than `MAX_KERNEL_ARGUMENTS` arguments, and more than `MAX_SMALL_BLOCK_BYTES` of scratch
+    memory.
 
     A row has `ARGUMENT_WORDS` integers: kind, source, offset, itemsize and extra bytes. `result_kind` says where the kernel finds the
     memory of the result: in the node with the number in the row (`MEMORY`), or in the buffer passed to the launch (`RESULT`). The scratch
@@ -513,7 +517,9 @@ def _build_step_words(step: PlanStep, target: Target) -> list[int] | None:
     """Return the integers of `step` in the launch record of a plan; None if the step is left to Python.
 
     The first `PLAN_STEP_WORDS` integers are the kernel, its loop and the memory of the result. The slots to release, the extra outputs and
-    the arguments follow. `target` describes the machine: its threads and the work from which kernels are shared.
+    the arguments follow. `target` describes the machine: its threads and the work from which kernels are shared. Left to Python are
+    reinterpretations, results of more than `MAX_SMALL_BLOCK_BYTES` bytes in new memory, and kernels that need worker threads. So are steps
+    that may take a donor's memory without extra outputs, and long steps that overwrite a slot.
     """
     call, overwritten_slot = step.kernel_call, -1 if step.overwritten_slot is None else step.overwritten_slot
     if step.reinterpreted_slot is not None or (

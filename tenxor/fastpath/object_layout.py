@@ -55,7 +55,8 @@ SLOTTED_CLASSES = (
 
 
 def read_object_words(x: object, size: int) -> list[int]:
-    """Return the first `size` bytes of the memory of the Python object `x` as signed 64-bit words.
+    """Return the first `size` bytes of the memory of the Python object `x` as signed 64-bit words. The object must have so many bytes,
+    which is not checked.
 
     Bytes of an incomplete last word are left out.
     """
@@ -74,7 +75,7 @@ def find_offset(value: int, words: list[int], description: str) -> int:
 
 def find_slot_offsets(cls: type) -> dict[str, int]:
     """Return the offset in bytes, within an instance of the class `cls`, of each slot of `cls` and its bases, as a dict by name. Raise
-    LookupError if a marker stored in a slot is not found exactly once.
+    LookupError if a marker stored in a slot is not found exactly once. An instance is made without a call of `__init__`.
     """
     instance: object = object.__new__(cls)
     slots = [(name, slot, object()) for base in cls.__mro__ for name, slot in vars(base).items() if type(slot) is MemberDescriptorType]

@@ -155,7 +155,9 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
 
 def _list_pending_nodes(arguments: Sequence[Any]) -> list[Node]:
-    """Return the pending nodes of the tensors in `arguments`, without nodes that depend on an argument of a traced function."""
+    """Return the pending nodes of the tensors in `arguments`, without nodes that depend on an argument of a traced function, and without
+    leaves of derivatives.
+    """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     return [node for node in nodes if node.buffer is None and not node.is_traced]
 
@@ -191,7 +193,7 @@ def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., An
 
 
 def _has_out_argument(fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> bool:
-    """Return whether the call `fallback(*args, **keywords)` has an `out` argument.
+    """Return whether the call `fallback(*args, **keywords)` has an `out` argument other than None, by name or by position.
 
     Such a call writes into another tensor, and is not replayed.
     """
@@ -260,7 +262,9 @@ def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any
 
 
 def _get_tape_mask(key: tuple[Any, ...]) -> int:
-    """Return the bit mask, stored in the cache key `key`, of the arguments on the autograd tape (bit k: argument k); 0 without any."""
+    """Return the bit mask, stored in the cache key `key`, of the arguments on the autograd tape (bit k: argument k); 0 without any. The
+    mask may also have `TRACED_BIT` and `RECORDED_BIT` (`_build_call_key`).
+    """
     return int(key[-1]) if TAPE_MASK_MARKER in key else 0
 
 
@@ -322,7 +326,8 @@ def build_keys(arguments: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def _is_small_shared(x: Any) -> bool:
-    """Return whether `x`, an argument of a recorded call, is a small tensor in externally shared memory, which other libraries may write.
+    """Return whether `x`, an argument of a recorded call, is a tensor in externally shared memory, which other libraries may write, of at
+    most `MAX_SMALL_BLOCK_BYTES` bytes in all.
 
     The call is then recorded with a copy of the tensor (`_unshare_arguments`).
     """
@@ -426,7 +431,8 @@ def build_key(x: object) -> object:
 
 
 def _is_integer_tuple(x: tuple[Any, ...], depth: int = 0) -> bool:
-    """Return whether the tuple `x` consists of integers, or of nested tuples of integers up to depth `MAX_TUPLE_DEPTH`.
+    """Return whether the tuple `x` consists of integers, or of nested tuples of integers, with at most `MAX_TUPLE_DEPTH` levels of tuples
+    in all.
 
     `depth` is the depth of `x` in the outermost tuple, from 0.
     """

@@ -79,7 +79,8 @@ def get_segment_steps(signature: SegmentSignature, run_backward: Callable[..., A
 
     The backward (or forward) pass calls this function for a segment that it has not recorded (`TapeReplay.find_replay_steps`). The steps
     come from a size-generic template, or from `run_backward`, which runs the pass through the segment. `run_backward` takes stand-ins for
-    the inputs and, while a template is traced, the symbolic sizes. A template is traced after a few segments of one signature.
+    the inputs and, while a template is traced, the symbolic sizes. A template is traced after a few segments of one signature, but not for
+    layouts with offset tables.
     """
     structure_and_dims = signature.split_structure()
     if structure_and_dims is None:

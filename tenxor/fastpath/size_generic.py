@@ -79,7 +79,8 @@ class SignatureTemplates(GuardedCache[SizeProgram]):
 
 
 class SplitCall(NamedTuple):
-    """A call of a method, split into a signature `signature` and the remaining `dims`: the sizes and integers, each listed once.
+    """A call of a method, or a graph or tape segment, split into a signature `signature` and the remaining `dims`: the sizes and integers,
+    each listed once.
 
     `referenced_objects` are the objects that the signature refers to by address, and `specs` the specs of the tensors.
     """
@@ -116,8 +117,9 @@ class SplitCall(NamedTuple):
         return cls(*signature_and_dims, (name, *objects), tuple(specs))
 
     def get_templates(self) -> Sequence[Any]:
-        """Return the size-generic templates of this signature, most recently used first: `SizedTemplate`s for a call, `SizedRecord`s for a
-        graph.
+        """Return the size-generic templates of this signature, the last traced first: `SizedTemplate`s for a call, `SizedRecord`s for the
+        launch record of a node or a graph, `SizedSegment`s for a tape segment; empty without any. The list is the cache's own, and must not
+        be changed.
         """
         templates = _templates_by_signature.get(self.signature)
         return () if templates is None else templates.entries
@@ -130,7 +132,7 @@ class SplitCall(NamedTuple):
     def instantiate(self) -> Any:
         """Return the result template for the dims of this call, or None if no size-generic template of the signature holds for them.
 
-        The templates are tried most recently used first. Nothing is recorded or traced.
+        The templates are tried in the order of `get_templates`. Nothing is recorded or traced.
         """
         for sized_template in self.get_templates():
             template = get_size_generic_functions().instantiate(sized_template, self.dims, self.specs)
@@ -207,12 +209,12 @@ class SplitCall(NamedTuple):
         self.trace_if_due(trace_sized_record, lambda sized_record: sized_record.instantiate(self.dims) == record)
 
     def trace_if_due(self, trace: Callable[[], ProgramType | None], is_right: Callable[[ProgramType], bool]) -> None:
-        """Trace a size-generic template with `trace`, if a trace is due, and store the template if `is_right` accepts it.
+        """Trace a size-generic template with `trace`, if a trace is due, and store the template if `is_right` accepts it. Return None.
 
-        `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. A trace is due after
-        `CALLS_BEFORE_TRACING` calls of the signature, and later if templates of this signature turned out to fit single values only. If
-        tracing fails, the signature is marked, and later calls are not traced; after `MAX_TRACES` traces in a process each further trace
-        fails. While another thread is computing, tracing is postponed.
+        `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. A trace is due once
+        this method was called `CALLS_BEFORE_TRACING` times for the signature, and later if earlier templates hold for a single value of a
+        dim only. After a failure, calls of the signature are traced no more; after `MAX_TRACES` traces in a process each further trace
+        fails. While another thread is computing, tracing is postponed. A signature has at most `MAX_SIGNATURE_TEMPLATES` templates.
         """
         global _trace_count
         templates = _templates_by_signature.get(self.signature)
@@ -366,7 +368,7 @@ def make_symbolic_argument(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
 
 
 def is_same_template(template: ResultTemplate, expected: ResultTemplate) -> bool:
-    """Return whether two result templates make the same result, by the same recipes and with the same numbers and launch record.
+    """Return whether two result templates make the same result, by equal recipes and with the same numbers and launch record.
 
     `template` comes from a new size-generic template, and `expected` from the fallback: a size-generic template is used only if both agree.
     """

@@ -68,7 +68,7 @@ class SizeProgram:
     def evaluate(self, *dims: int) -> tuple[int, ...] | None:
         """Return the results for the sizes `dims`, the inputs of the trace in order, evaluated by the generated code.
 
-        Return None if a guard fails or a value overflows 64 bits.
+        Return None if a guard fails, a value overflows 64 bits, or the program has no results.
         """
         return get_size_generic_functions().run_bytecode(self.bytecode, dims)
 

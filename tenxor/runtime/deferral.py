@@ -49,7 +49,9 @@ class Deferral(NamedTuple):
         return self.spent_ns[0] >= self.cost_ns
 
     def count_granted_runs(self) -> int:
-        """Return how often generated code may run the plan without asking: until the plan is due, but at most `MAX_GRANTED_RUNS` times."""
+        """Return how often generated code may run the plan without asking: until the plan is due, but at least once and at most
+        `MAX_GRANTED_RUNS` times.
+        """
         return min(max(1, (self.cost_ns - self.spent_ns[0]) // self.gain_ns), MAX_GRANTED_RUNS)
 
 

@@ -85,7 +85,7 @@ def find_stored_plan(signature: GraphSignature) -> Plan | None:
 def make_plan(signature: GraphSignature) -> Plan:
     """Return a new plan for `signature`, which no source has: from a new generic plan if a trace is due, else for exactly these dims.
 
-    Missing kernels are compiled.
+    `signature` must be a snapshot (`GraphSignature.snapshot`). Missing kernels are compiled.
     """
     return _instantiate(_trace_if_due(signature)) or planner.make_plan(signature)
 
@@ -113,8 +113,9 @@ def _instantiate(match: Match | None) -> Plan | None:
 def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False) -> Match | None:
     """Return the generic plan whose guards hold for `signature`, and its `StepDims`. On a miss, trace a new generic plan if this is due.
 
-    Return None if `signature` must be planned for its exact dims: a layout has offset tables, tracing failed, or a trace is not due
-    yet. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans of a structure.
+    Return None if `signature` must be planned for its exact dims: a layout has offset tables, tracing failed, or a trace is not due yet.
+    With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans of a structure, unless a trace of the structure
+    has failed. The key of `signature` must be a structure, not bytes of the fast path.
     """
     return _find_match(signature) or _trace_if_due(signature, trace_every_miss)
 
@@ -132,7 +133,7 @@ def _find_match(signature: GraphSignature) -> Match | None:
 def _open_cache(structure: object) -> _TargetCache:
     """Return the cache of generic plans for `structure`, the first item of a result of `split_structure`, on the present machine.
 
-    A new cache begins with the plans in the package, not loaded yet, and on disk.
+    A new cache begins with the plans in the package, not loaded yet, and on disk. A cache made for another machine is replaced.
     """
     cache, target = _caches.get(structure), backend().target
     if cache is None or cache.target is not target:
@@ -146,8 +147,8 @@ def _open_cache(structure: object) -> _TargetCache:
 def _trace_if_due(signature: GraphSignature, trace_every_miss: bool = False) -> Match | None:
     """Trace and store a generic plan for `signature`, and return the plan and its `StepDims`. No known generic plan has guards that hold.
 
-    Return None if no trace is due or the trace fails. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans
-    of a structure.
+    Return None if no trace is due or the trace fails; then the structure is traced no more. With `trace_every_miss` a trace is due at every
+    miss, up to `MAX_GENERIC_PLANS` plans of a structure.
     """
     structure_and_dims = split_structure(signature)
     if structure_and_dims is None:
@@ -238,7 +239,8 @@ _caches: BoundedCache[_TargetCache] = register("generic plans", "the generic pla
 def split_structure(signature: GraphSignature) -> tuple[object, tuple[int, ...]] | None:
     """Split `signature` into a structure, as a cache key, and the distinct dims except 0 and 1, in the order of their first occurrence.
 
-    The key also tells which dims are equal, 0 or 1. Return None if a layout has offset tables. The result is kept in `signature`.
+    The key also tells which dims are equal, 0 or 1. Return None if a layout has offset tables. The result is kept in `signature`, whose own
+    key must be a structure, not bytes of the fast path (`GraphSignature.snapshot` gives one).
     """
     if signature.structure_and_dims is None:
         dims: list[int] = []
@@ -253,7 +255,8 @@ def split_structure(signature: GraphSignature) -> tuple[object, tuple[int, ...]]
 def extract_structure(signature: GraphSignature, dims: list[int]) -> object | None:
     """Return the structure of `signature` as a tuple without dims, and append the dims to `dims`, with repetitions.
 
-    Return None if a layout has offset tables; some dims may have been appended then.
+    The key of `signature` must be a recipe or a tuple, not bytes of the fast path. Return None if a layout has offset tables; some dims may
+    have been appended then.
     """
     structure: list[object] = []
     stack: list[object] = [signature.key]

@@ -199,10 +199,10 @@ def iter_scalars(nodes: Iterable[Node]) -> Iterator[Scalar]:
 def make_placeholders(signature: GraphSignature, symbolizer: Symbolizer | None = None) -> list[Node]:
     """Return placeholders for the nodes of `signature`, in the same order, to make a plan of.
 
-    Each offset into memory is a multiple of `OFFSET_SPACING` and encodes its number among the signature's offsets: see
-    `decode_offset`. Reads of the same node at the same offset share a number. Each scalar is a new object, as two reads of a scalar
-    may be two scalars in the next graph. With `symbolizer`, symbolic sizes take the place of dims; without, a node in memory is its
-    own placeholder.
+    Each offset into memory is a multiple of `OFFSET_SPACING` and encodes its number among the signature's offsets: see `decode_offset`.
+    Reads of the same node at the same offset share a number. Offsets into pending nodes stay. Each scalar is a new object, as two reads of
+    a scalar may be two scalars in the next graph. With `symbolizer`, symbolic sizes take the place of dims; without, a node in memory is
+    its own placeholder.
     """
     placeholder_of: dict[Node, Node] = {}
     offset_of: dict[tuple[Node, int], int] = {}

@@ -42,8 +42,9 @@ def cap_graph_size(node: Node) -> None:
     """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
     The part consists of the nearest nodes below `node` with no more memory than their operands, so memory use does not grow. The fast path
-    cuts at operands, too, so a program makes equal graphs with and without the fast path. The whole graph is computed if the fast path
-    can, or if no part makes the graph short enough. The graph of a traced node may have any length, as the node has no value.
+    cuts at operands, too, so a program makes equal graphs with and without the fast path. The whole graph is computed if the fast path can,
+    or if no part makes the graph short enough. While a call is recorded, a graph of up to `MAX_RECORDED_NODES` nodes stays. The graph of a
+    traced node may have any length, as the node has no value.
     """
     if node.is_traced or (open_context_count.value and count_pending(node) <= MAX_RECORDED_NODES):
         return
@@ -216,7 +217,7 @@ def _try_realize(nodes: list[Node]) -> None:
 def _is_cheap(nodes: list[Node]) -> bool:
     """Return whether computing the pending nodes `nodes` is no more work than a copy of the memory to be overwritten.
 
-    Their graph must have few operations, each elementwise. Return True for an empty list.
+    Their graph must have at most 4 * `SMALL_RESULT_RATIO` operations, each elementwise. Return True for an empty list.
     """
     order = [node for node in capture_signature(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL_RESULT_RATIO and all([type(node.op) is Op for node in order])

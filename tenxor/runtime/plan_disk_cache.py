@@ -160,7 +160,8 @@ def store_generic_plans(structure_text: str | None, plans: Iterable[StoredGeneri
 def encode_graph_key(graph_signature: GraphSignature) -> str | None:
     """Return a text that is equal for two signatures only if the same plan computes both, in any process.
 
-    The key of `graph_signature` must be a structure, not bytes of the fast path. Return None for a graph that cannot be stored on disk.
+    The key of `graph_signature` must be a structure, not bytes of the fast path. Return None for a graph that cannot be stored on disk, as
+    with a reduction defined by the user or an irregular offset table.
     """
     shapes = tuple([(node.shape, node.dtype.name) for node in graph_signature.nodes if node.buffer is not None])
 

@@ -112,7 +112,7 @@ class InPlaceLaunch:
 
     @property
     def is_done(self) -> bool:
-        """True if the slot has memory: a signal handler has finished the launch meanwhile."""
+        """True if the slot has memory: the launch is done, perhaps by a signal handler."""
         return self.slot.buffer is not None
 
     @property
@@ -121,10 +121,10 @@ class InPlaceLaunch:
         return partial(setattr, self.slot, "buffer", self.out)
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
-        """Record `finish_launch`, which finishes the launch, and return True.
+        """Record `finish_launch`, which finishes the launch, and return True: the caller must call `finish_launch` now.
 
-        Return False if a signal handler was first and the launch is finished. A node becomes UNFINISHED: this object is its only source,
-        and a later request for the node calls `finish`. See `codegen.interface.ResumableLaunch`.
+        Return False if a signal handler was first: the node is in memory then, and was finished here if need be. A node becomes UNFINISHED:
+        this object is its only source, and a later request for the node calls `finish`. See `codegen.interface.ResumableLaunch`.
         """
         self.finish_launch, slot = finish_launch, self.slot
         if not isinstance(slot, Node):
@@ -220,8 +220,8 @@ class Plan:
     def is_worth_storing(self, node: Node) -> bool:
         """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan.
 
-        Then `node` has at most `MAX_WHOLE_BYTES`, or is not much larger than the work of the plan. The plan may read a single element of a
-        large node.
+        Then `node` has at most `MAX_WHOLE_BYTES` bytes, or at most `MAX_STORED_RATIO` elements for each addition of the plan's kernels. The
+        plan may read a single element of a large node.
         """
         if node.recipe.nbytes <= MAX_WHOLE_BYTES:
             return True
@@ -247,11 +247,12 @@ class Plan:
         )
 
     def run(self, inputs: LaunchValues, referenced_slots: Set[int] = NO_NODES) -> None:
-        """Run the steps on `inputs`: the slots (`nodes`), scalars and offsets. Results become the buffers of slots.
+        """Run the steps on `inputs`: the slots (`nodes`), scalars and offsets. Results become the buffers of slots. The caller holds
+        `realize.compute_lock`.
 
         The list `inputs.nodes` is changed: additional slots are appended, and `RELEASED_SLOT` replaces released and inlined slots.
         `referenced_slots` are the numbers of the externally referenced slots among the watched ones: no step overwrites memory needed for
-        their values. Raise BadValueInKernel for an index out of range or a negative exponent.
+        their values. Raise BadValueInKernel for an index out of range or a negative exponent, and MemoryError if memory is short.
         """
         for k in self.inlined_slots:
             inputs.nodes[k] = RELEASED_SLOT  # an inlined node may hold the last references to sources
@@ -347,7 +348,9 @@ class PlanStep:
         self.released_slots: tuple[int, ...] = ()
 
     def with_dims(self, shape: tuple[int, ...], nbytes: int, kernel_call: KernelCall | None) -> PlanStep:
-        """Return a copy of the step for new dims: with `shape`, `nbytes` and `kernel_call` in place of the present attributes."""
+        """Return a copy of the step for new dims: with `shape`, `nbytes` and `kernel_call` in place of the present attributes. The other
+        attributes are shared, the set `input_slots` too.
+        """
         step = PlanStep(self.result_slot, shape, self.dtype, nbytes, self.name, self.user_slot)
         step.kernel_call, step.is_unrepeatable, step.overwritten_slot, step.reinterpreted_slot = (
             kernel_call,
@@ -368,7 +371,8 @@ class PlanStep:
     def run_with_extra_outputs(self, inputs: LaunchValues) -> None:
         """Compute the slots `output_slots` by a single kernel, into new memory. `inputs` are the arguments of `Plan.run`.
 
-        Slots computed meanwhile keep their memory; UNFINISHED slots are finished.
+        Slots computed meanwhile keep their memory; UNFINISHED slots are finished. Then the additional slots and the slots `released_slots`
+        become `RELEASED_SLOT`. Raise BadValueInKernel as `fill` does.
         """
         slots = inputs.nodes
         out = allocate(self.nbytes, self.name, self.shape, self.dtype)
@@ -384,7 +388,7 @@ class PlanStep:
             slots[k] = RELEASED_SLOT
 
     def run(self, inputs: LaunchValues, referenced_slots: Set[int]) -> None:
-        """Compute the result of the step, and make its memory the buffer of slot `result_slot`.
+        """Compute the result of the step, and make its memory the buffer of slot `result_slot`. Raise BadValueInKernel as `fill` does.
 
         `inputs` holds the slots (`nodes`), the scalars and the offsets of the launch. `referenced_slots` are the numbers of slots that
         other code may still ask for: the step overwrites no memory needed for their values. Afterwards the slots `released_slots`, and the
@@ -448,7 +452,7 @@ class PlanStep:
     def run_in_place(self, slot: SlotContent, inputs: LaunchValues, donor: int) -> None:
         """Compute `slot` in the memory of slot number `donor`. The old content is lost, so the launch cannot be repeated from the start.
 
-        `inputs` are the arguments of `Plan.run`.
+        `inputs` are the arguments of `Plan.run`. The kernel must be one that cannot fail (`can_fail`), as its answer is ignored.
         """
         out = inputs.nodes[donor].buffer
         assert out is not None and self.kernel_call is not None

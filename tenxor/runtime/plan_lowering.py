@@ -175,10 +175,11 @@ def compile_call(kernel: Kernel, binding: KernelBinding, slot_of: Mapping[Node, 
 
 
 def _estimate_element_work(kernel: Kernel) -> int:
-    """Return the work of `kernel` per element, in additions: 2 for a load and a store, 1 for a reduction step, and the computation.
+    """Return the work of `kernel` per element, in additions: 2 for a load and a store or a step of a contraction, 1 for a step of another
+    reduction, and the computation.
 
-    A vector holds several elements, but fewer wide ones, so the computation is scaled by the element size, except in a contraction
-    (`Kernel.contraction`).
+    Except in a contraction (`Kernel.contraction`), the additions of the computation are multiplied by the bytes of the widest element, and
+    divided by `BYTES_PER_ADDITION`. A vector holds several elements, but fewer wide ones.
     """
     additions = sum(map(estimate_cost, iterate_expressions(kernel.body)))
     if kernel.contraction is not None:
@@ -195,7 +196,9 @@ def _assign_rank(rank_of: dict[int, int], number: int) -> int:
 
 
 def _adapt_arguments(lowered: LoweredKernel, reads: KernelReads) -> KernelArguments:
-    """Return the arguments for a kernel of the same structure as `lowered`, with the slots, scalars and offsets of `reads`."""
+    """Return the arguments for a kernel of the same structure as `lowered`, with the slots, scalars and offsets of `reads`. Numbers of
+    equal rank correspond; tables, sizes, work and scratch bytes are those of `lowered`.
+    """
     slots, scalars, offsets = (dict(zip(old, new, strict=True)) for old, new in zip(lowered.reads, reads, strict=True))
     arguments = lowered.arguments
     return KernelArguments(

@@ -108,9 +108,10 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
 
 
 def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
-    """Return the plan for `signature`, found or made now; None if a node of `signature` was computed meanwhile.
+    """Return the plan for `signature`, found or made now, and cache it; None if a node of `signature` was computed meanwhile.
 
-    With `may_defer`, make an unfused plan, where possible, until a plan for the whole is due (`Deferral`).
+    With `may_defer`, make an unfused plan, where possible, until a plan for the whole is due (`Deferral`). Without, the plan is for the
+    whole. Interrupted computations among the nodes are finished first.
     """
     cached = _cached_plan(signature.key)
     if cached is not None and (cached.deferral is None or (may_defer and not cached.deferral.charge_run())):
@@ -169,8 +170,8 @@ def _find_generic_in_memory(signature: GraphSignature) -> Plan | None:
 def _find_piece_plan(signature: GraphSignature) -> tuple[Plan, int] | None:
     """Return a plan for `signature`, of a piece of a graph, and the nanoseconds that a compiled kernel would save in each run.
 
-    `unfused_plans.make_unfused_plan` calls this function for each piece, a part of the graph for one kernel. The last source is a shipped
-    kernel much slower than a compiled one. Return None if no source has a plan.
+    `unfused_plans.make_unfused_plan` calls this function for each piece, a part of the graph for one kernel. The nanoseconds are 0 except
+    for the last source: a shipped kernel much slower than a compiled one. Return None if no source has a plan.
     """
     plan = _find_in_sources(signature)
     if plan is None:

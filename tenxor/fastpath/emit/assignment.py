@@ -1,5 +1,6 @@
 """Assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node (the
-immutable value) of a tensor's memory; a known scalar is a Python number in a storage.
+immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python at build time, and a `Value`
+stands for a value at run time. An emitted function declines by null, false or 0.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the
@@ -52,8 +53,8 @@ def _emit_set_item(f: FunctionBuilder) -> None:
     pending node.
 
     Return None as a new reference, or null to decline. The function calls `assign_item` with its own arguments. If that declines without an
-    error, it calls `assign_item` again. Then NumPy arrays and integers in `key` are replaced by tensors and ints (`convert_key`), and
-    `value` by a tensor (`convert_value`). It declines if neither changes.
+    error, it calls `assign_item` again, with NumPy arrays and integers in `key` replaced by tensors and ints (`convert_key`), and a `value`
+    that is no operand by a tensor (`convert_value`). If neither changes, the function declines.
     """
     x, key, value = f.arguments
     result = f.call("assign_item", POINTER, [x, key, value])
@@ -349,8 +350,11 @@ def _emit_write_part(f: FunctionBuilder) -> None:
     reference, or null to decline. `assign_item` and `replace_elements` call the function.
 
     The part is the view with the spec `spec` that begins at element `offset`. If `value` is this view itself, or has no elements, nothing
-    is written. Small memory with other readers is copied first; larger memory with other readers is declined. The old content is evaluated
-    first, since the value may depend on it, then the value. Either may run Python code, so the storage is examined afterwards.
+    is written. Small memory with other readers is copied first; larger memory with other readers is declined. Also declined are known
+    scalars as `storage`, values on the tape, values that overlap the part, and writes without a launch record.
+
+    The old content is evaluated first, since the value may depend on it, then the value. Either may run Python code, so the storage is
+    examined afterwards.
     """
     storage, spec, offset, value = f.arguments
     f.hold_borrowed(storage), f.hold_borrowed(spec)
@@ -450,9 +454,9 @@ def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype:
     into, borrowed.
 
     `source` is the node read by the write, possibly the node of `storage`. If the memory has further readers, the storage gets a copy
-    first, of up to `MAX_SMALL_BLOCK_BYTES` bytes. The emitted function returns null or 0 for larger memory with further readers. The same
-    for pending content, another dtype than `dtype`, a node on the tape, externally shared or read-only memory, and a lock held by another
-    thread. The caller's code must write at once, before Python code can run.
+    first, of up to `MAX_SMALL_BLOCK_BYTES` bytes. The emitted function returns null or 0 for larger memory with further readers. Further
+    reasons are pending content, another dtype than `dtype`, a node on the tape, externally shared or read-only memory, and a lock held by
+    another thread. The caller's code must write at once, before Python code can run.
     """
     f.emit_if(~_is_only_reader(f, storage, source), lambda: f.require(f.call("unshare_storage", I1, [storage])))
     f.require(_is_only_reader(f, storage, source))

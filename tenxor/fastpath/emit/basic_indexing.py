@@ -1,5 +1,6 @@
 """Basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
-(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called.
+(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python at build time, and a `Value` stands for a
+value at run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
 def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
     """Emit the evaluation of a basic `key` of the tensor `x`: integers, slices, None and an Ellipsis that select a view.
 
-    Return the view's dtype, sizes, strides and offset; no tensor is made. The emitted function returns null or 0 for other keys, keys of an
-    element, indices out of range, and more than `MAX_KEY_ITEMS` items.
+    Return the view's dtype, sizes, strides and offset; no tensor is made. The emitted function returns null or 0 where the emitted function
+    `evaluate_key` returns false, as for other keys, keys of an element, and indices out of range.
     """
     dims = f.local(array(I64, VIEW_DIMS + 2))
     f.require(f.call("evaluate_key", I1, [x, key, dims]))
@@ -128,7 +129,8 @@ def look_up_view_spec(f: FunctionBuilder, selected_view: SelectedView) -> Value:
 def _emit_evaluate_key(f: FunctionBuilder) -> None:
     """Emit `evaluate_key(x, key, dims)`: find the view that a basic key of the tensor `x` selects, and describe it in the array `dims`.
     Return true, or false for other keys, indices out of range, keys of an element, more than `MAX_KEY_ITEMS` items, and a tensor `x`
-    without strides.
+    without strides. The function also returns false for a view of more than `MAX_AXES` axes, a slice step of 0, and slice bounds other than
+    ints and None.
 
     The view is stored into `dims`, an array of 64-bit integers: the sizes, and from `MAX_AXES` on the strides. The number of axes and the
     offset in the storage follow at `VIEW_DIMS`. Strides and offset are in elements.
@@ -339,7 +341,7 @@ def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
 
 def _emit_gather_among_slices(f: FunctionBuilder) -> None:
     """Emit `gather_among_slices(x, key)`: return `x[key]`, a new pending tensor, for a tuple of index tensors, slices and at most one
-    Ellipsis; null to decline, as for other items in the key.
+    Ellipsis; null to decline, as for other items in the key or more than `MAX_AXES` axes.
 
     The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`. `select_item` calls the function.
     """

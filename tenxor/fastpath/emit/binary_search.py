@@ -1,5 +1,6 @@
 """Binary search in sorted arrays, and linear interpolation. Programs, 64-bit integers, describe such calls
-(`fastpath/direct_call_programs.py`).
+(`fastpath/direct_call_programs.py`). Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted
+function declines by null, false or 0.
 """
 
 from __future__ import annotations

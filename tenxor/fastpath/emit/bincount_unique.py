@@ -1,5 +1,6 @@
 """`bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
-(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements.
+(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements. Emitters run in Python at build time,
+and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -157,8 +158,8 @@ def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `count_integers_<dtype>(start, count, stride, to)`: add 1 to `to[i]` for each of `count` integers i of the dtype `dtype`, at the
     address `start`; return true.
 
-    `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in bytes. `bincount` calls the
-    function.
+    No integer may be negative. `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in
+    bytes. `bincount` calls the function.
     """
     start, count, stride, to = f.arguments
 
@@ -173,8 +174,8 @@ def _emit_add_weights(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `add_weights_<dtype>(start, count, stride, weights, weight_stride, to)`: add the weight of each of `count` integers i of the
     dtype `dtype`, at the address `start`, to `to[i]`, in order; return true.
 
-    `weights` and `to` are arrays of float64. `stride` and `weight_stride` are the strides in bytes of the integers and the weights.
-    `bincount` calls the function.
+    No integer may be negative. `weights` and `to` are arrays of float64; `to` has room for the largest integer. `stride` and
+    `weight_stride` are the strides in bytes of the integers and the weights. `bincount` calls the function.
     """
     start, count, stride, weights, weight_stride, to = f.arguments
 

@@ -1,5 +1,6 @@
 """Small memory: blocks of up to `MAX_SMALL_BLOCK_BYTES` bytes, Python objects that return to the free list of their size when deallocated.
-The data of a block stand behind its header.
+The data of a block stand behind its header. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted
+function declines by null, false or 0.
 
 Blocks are counted apart from the pool. `@block_byte_counters` has the bytes in use, the peak of these, the bytes kept for reuse, and the
 bytes allowed. Beyond the allowed bytes no block is given here, and Python decides (`Pool.raise_small_allowance`).
@@ -45,7 +46,8 @@ def _emit_allocate_block(f: FunctionBuilder) -> None:
     """Emit `allocate_block(nbytes)`: return a block object with at least `nbytes` bytes of data, a new reference; null beyond the allowed
     bytes, for more than `MAX_SMALL_BLOCK_BYTES`, without an error, or if memory runs out.
 
-    The block comes from the free list of its size, or is newly allocated. The data are not initialized.
+    `nbytes` must be at most `MAX_SMALL_BLOCK_BYTES`, which is not checked: there are no free lists of larger sizes. The block comes from
+    the free list of its size, or is newly allocated. The data are not initialized.
     """
     (nbytes,) = f.arguments
     f.require(nbytes <= MAX_SMALL_BLOCK_BYTES)

@@ -1,5 +1,6 @@
 """Replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result template
-(`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor.
+(`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. Emitters run in Python at build time, and a `Value` stands
+for a value at run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_replay_call(f: FunctionBuilder) -> None:
     """Emit `replay_call(name, args, named)`, called from Python: return the result of a recorded call of a function, or None to decline.
     `name` is the name under which the call is recorded, `args` the tuple of positional arguments (a tensor first), and `named` the
-    dictionary of keyword arguments."""
+    dictionary of keyword arguments. `args` must not be empty; a first argument of another type is declined."""
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def call(further_args: Value, count: Value, keyword_count: Value) -> Value:
@@ -222,7 +223,8 @@ def _instantiate_for_call(
     f: FunctionBuilder, cache_entry: Sequence[Value], x: Value, args: Value, argument_count: Value, names: Value, tape_mask: Value
 ) -> Value:
     """Emit a call of `instantiate_call`: make the template of a call by a size-generic template, and record it at `cache_entry`. Return the
-    template, borrowed, or null if no size-generic template fits.
+    template, borrowed, or null if no size-generic template fits. The emitted function returns null for more than
+    `MAX_KEYWORD_CALL_ARGUMENTS` arguments.
 
     `cache_entry` has the first four arguments of `instantiate_call`: the spec with the table, the table's byte offset, the method's name
     and the key. The call has `x` and `argument_count` arguments at `args`, the last by the keywords `names`, or null; arguments with a bit
@@ -236,8 +238,8 @@ def _instantiate_for_call(
 
 def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, args: Value, argument_count: Value) -> Value:
     """Emit the lookup of a template recorded for any value of the only number among the `argument_count` arguments at `args`. Return the
-    template, borrowed, or null on a miss. In the dictionary `entries`, the template has the key `key` of the call, with the type of the
-    number in place of the number."""
+    template, borrowed; null on a miss, or without exactly one float or int (no bool). In the dictionary `entries`, the template has the key
+    `key` of the call, with the type of the number in place of the number."""
     count, number_position = f.local(I64, f.i64(0)), f.local(I64)
 
     def count_number(k: Value) -> None:
@@ -341,7 +343,8 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
 
 def _load_node(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
     """Emit loads of the node that the tensor `x` reads, and of the offset, a Python integer, in elements. A known scalar (a Python number
-    in the storage) gets a new node. Return both, which are held. The emitted function returns null or 0 where `read_operand` declines."""
+    in the storage) gets a new node. Return both, which are held. The emitted function returns null or 0 where `read_operand` declines, or
+    if a known scalar gets no node (`new_scalar_node`)."""
 
     def read_node() -> list[Value]:
         _, node, is_node, offset = read_operand(f, x)
@@ -419,7 +422,8 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
     called with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The
     arguments are those of `apply_template`.
 
-    Declined are tensors on the tape. An error in the function also gives null, with the error set. `replay_method` calls the function."""
+    Declined are tensors on the tape, tensors that `to_numpy` declines, and results that do not fit the template (`tensor_from_array`). An
+    error in the function also gives null, with the error set. `replay_method` calls the function."""
     *_, tensor_count, template = f.arguments
     arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensor_count]))
     filled = f.local(I64, f.i64(0))
@@ -490,8 +494,8 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 
 def _emit_apply_view(f: FunctionBuilder) -> None:
     """Emit `apply_view(x, template)`: return the view of the tensor `x` that `template` describes, or `x` itself for an `OperandTemplate`,
-    as a new reference. Return null, to decline, if the template is a view chain recorded for another offset. `apply_template` calls the
-    function."""
+    as a new reference. Return null if the template is a view chain recorded for another offset, or if memory runs out. `apply_template`
+    calls the function."""
     x, template = f.arguments
     f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
     offset = load_computed_slot(f, x, "offset")

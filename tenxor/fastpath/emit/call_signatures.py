@@ -1,6 +1,7 @@
 """Signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors. A signature is a sequence of
 64-bit words in the global `@signature`, valid until the next signature is written there. Of shapes and strides it says only which entries
-are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`).
+are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`). Emitters run in Python at
+build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 
 Calls of one signature share size-generic templates (`instantiate_templates.py`). No Python code runs while a signature is written.
 """
@@ -292,8 +293,11 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
 
 
 def _emit_add_argument(f: FunctionBuilder) -> None:
-    """Emit `add_argument(x)`: append the argument `x`, any object, to the signature: a tag (`TENSOR_TAG` to `OBJECT_TAG`) and a value; a
-    tensor adds only its tag. Return true, or false, so that no signature exists, for types without a place in a signature.
+    """Emit `add_argument(x)`: append the argument `x` to the signature: a tag (`TENSOR_TAG` to `OBJECT_TAG`) and a value; a tensor adds
+    only its tag. Return true, or false, so that no signature exists, for other types than the following.
+
+    Accepted are tensors, Python's floats, bools and 64-bit ints, None, dtypes, strings, types, and `NamedDefault`s. A tuple is accepted if
+    it has only ints and such tuples.
     """
     (x,) = f.arguments
     kind = f.type_of(x)
@@ -387,8 +391,8 @@ def _emit_sign_graph(f: FunctionBuilder) -> None:
     """Emit `sign_graph(records)`: write the signature of the graph visited last (by `build_graph_key`) to the global `@signature`. Return
     whether the graph has one.
 
-    The signature begins with the address of `records`, the dictionary that will hold the launch record of the graph. The result is false if
-    a layout has no place in a signature, or for more than `MAX_SIGNATURE_WORDS` words.
+    The signature begins with the address of `records`, the dictionary that will hold the launch record of the graph. The result is false
+    for layouts with offset tables or more than `MAX_AXES` axes, and for more than `MAX_SIGNATURE_DIMS` dims or `MAX_SIGNATURE_WORDS` words.
     """
     (records,) = f.arguments
     _begin_signature(f, records, load_walk_word(f, NODE_COUNT))

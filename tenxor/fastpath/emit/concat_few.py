@@ -1,5 +1,6 @@
 """Concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded template has copy
-descriptors, integers that describe each region (`fastpath/strided_copy.py`).
+descriptors, integers that describe each region (`fastpath/strided_copy.py`). Emitters run in Python at build time, and a `Value` stands for
+a value at run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def _emit_join_tensors(f: FunctionBuilder) -> None:
     the function name `op` or by a size-generic template; null to decline.
 
     `tensors` is a list or tuple of at most `MAX_JOINED_TENSORS` tensors, or one tensor. `further_args` is the address of the `count`
-    further arguments, keyword values and keywords. `replay_join` calls the function.
+    further arguments, keyword values and keywords. Declined are calls without a template or recorded as impossible, and tensors that
+    `compute_content` declines. `replay_join` calls the function.
     """
     op, operands, further_args, count = f.arguments
 

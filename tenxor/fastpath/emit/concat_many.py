@@ -1,5 +1,6 @@
 """Concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
-(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage.
+(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python at build time, and a `Value` stands
+for a value at run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays. A blank tensor has
-uninitialized memory.
+uninitialized memory. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by
+null, false or 0.
 """
 
 from __future__ import annotations
@@ -93,11 +94,12 @@ def _emit_keyword_creation(f: FunctionBuilder) -> None:
 
 def _emit_create_tensor(f: FunctionBuilder) -> None:
     """Emit `create_tensor(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function
-    `name`, such as "zeros"; null to decline.
+    `name`, such as "zeros"; null to decline, as for an argument without a key (`build_key`).
 
-    The template is taken from the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
-    arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it has
-    more than `MAX_SMALL_BLOCK_BYTES` bytes, because all of its memory may never be needed. `replay_creation` calls the function.
+    The template is taken from the dictionary `table`, or made by a size-generic template; without either, the call is declined. `args` is
+    the address of `count` positional arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content
+    (`empty`) is pending only if it has more than `MAX_SMALL_BLOCK_BYTES` bytes, because all of its memory may never be needed.
+    `replay_creation` calls the function.
     """
     args, count, names, name, table = f.arguments
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -184,9 +186,10 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
     """Emit `tensor_from_list(numbers, table)`: return a new tensor with the numbers of a list, or of a list of equally long lists; null to
     decline.
 
-    The dtype is float64 if one of the numbers is a float, else int64 or bool. A 0-d tensor with a known number, such as an element of
-    another tensor, is a number, too. Other contents are declined. The dictionary `table` caches recipe and spec by the sizes. The result is
-    a new reference. `convert_value` and `python_from_list` call the function.
+    The dtype is float64 if one of the numbers is a float, int64 for integers, and bool if all are bools. A 0-d tensor with a known number,
+    such as an element of another tensor, is a number, too. Other contents are declined, and so are empty lists and more than
+    `MAX_SMALL_BLOCK_BYTES` bytes. The dictionary `table` caches recipe and spec by the sizes; new sizes are declined if it is full. The
+    result is a new reference. `convert_value` and `python_from_list` call the function.
     """
     numbers, table = f.arguments
     size = f.list_length(numbers)

@@ -1,5 +1,6 @@
 """Direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode first
-(`fastpath/direct_call_programs.py`), describes such a call.
+(`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python at build time, and a `Value` stands for a value at run
+time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ def collect_operands(
 
     `number`, if given, is at run time the dtype in which the call reads a Python number, or Python's None. With a dtype, the only number
     among the arguments is stored in local memory, in that dtype. The address of the number then stands last in the array, with None for its
-    node. The emitted function returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a
-    node. The same for a number that `_store_scalar` does not store.
+    node. The emitted function returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and tensors that
+    `compute_tensor_node` declines. Null or 0 is also the result for a number that `_store_scalar` does not store.
     """
     f.require(tensor_count < MAX_HELD_OPERANDS)
     is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")

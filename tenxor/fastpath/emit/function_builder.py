@@ -65,7 +65,7 @@ class FunctionBuilder(Builder):
 
     def load_object(self, name: str) -> Value:
         """Emit a load of the object called `name` in the table `@objects`; `name` is a key of `FastPath.objects_by_name`, such as "op add".
-        Return the object, a borrowed reference.
+        Return the object, a borrowed reference. Raise KeyError at build time for an unknown name.
         """
         index = self.objects.get_index(name)
         return self.define(POINTER, f"load ptr, ptr getelementptr (ptr, ptr @objects, i64 {index})")
@@ -135,8 +135,8 @@ class FunctionBuilder(Builder):
         return has_class if slots is None else self.and_then(has_class, lambda: are_set(*slots))
 
     def raise_if_uninitialized(self, x: Value) -> None:
-        """Emit a return of null with an AttributeError set, taken if `x` is a tensor without storage or dtype. The code stands before a
-        call of the fallback, which would raise a worse error. Held references are not released.
+        """Emit a return of null with an AttributeError set, taken if `x` is a `Tensor` (no subclass) without storage or dtype. The code
+        stands before a call of the fallback, which would raise a worse error. Held references are not released.
         """
         is_bare = self.and_then(self.has_type(x, "Tensor"), lambda: ~self.is_instance(x, "Tensor"))
 
@@ -157,6 +157,8 @@ class FunctionBuilder(Builder):
     def local(self, kind: Type, value: Value | None = None) -> Value:
         """Emit an `alloca` for a mutable variable of type `kind`, and a store of its initial value if given. Return the address. Without
         `value`, the content is undefined.
+
+        The `alloca` moves to the start of the function, so each iteration of a loop uses the same variable. The store stays at the cursor.
         """
         address = Value(self, POINTER, f"%local{len(self._locals)}")
         self._locals.append(f"  {address.text} = alloca {kind.text}, align 16")
@@ -494,7 +496,7 @@ class FunctionBuilder(Builder):
     def return_if_cached(self, table: Value, key: Value) -> None:
         """Emit a lookup in the dictionary `table` by `key`, an object that the emitted function owns. On a hit, the emitted function
         releases `key`, and returns the value as a new reference. Further held references are not released. On a miss, the code goes on, and
-        `key` stays held.
+        `key` stays held. A failed lookup counts as a miss, with the error set.
         """
         cached = self.look_up(table, key)
 

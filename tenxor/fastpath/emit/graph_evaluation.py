@@ -1,5 +1,6 @@
 """Pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`record`) of integers, is
-found by the key of the graph.
+found by the key of the graph. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function
+declines by null, false or 0.
 
 The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until the
 graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.
@@ -159,10 +160,11 @@ def request_record(f: FunctionBuilder, function_name: str, root: Value) -> None:
 
 def _emit_find_graph_record(f: FunctionBuilder) -> None:
     """Emit `find_graph_record(records, key)`: return the launch record of the graph visited last (by `build_graph_key`), borrowed; null if
-    no record is known, or if memory runs out.
+    no record is known and none can be made, or if memory runs out.
 
     `records` is a dictionary from keys to records, and `key` the key of the graph, bytes. A missing record is made by a size-generic
-    template and put into `records`, if possible. No Python code runs. `run_graph` and `has_usable_record` call the function.
+    template and put into `records`, unless `records` has `MAX_GRAPH_RECORDS` entries. No Python code runs. `run_graph` and
+    `has_usable_record` call the function.
     """
     records, key = f.arguments
     (cached_record,) = f.choose(load_walk_word(f, NEW_RECIPE_COUNT) > 0, lambda: [f.null()], lambda: [f.look_up(records, key)])

@@ -1,5 +1,6 @@
 """A walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a cache key. The
-results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walk_state`.
+results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walk_state`. Emitters run in Python at build time, and a
+`Value` stands for a value at run time. An emitted function declines by null, false or 0.
 
 The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
 until the results have been used, no Python code may run and no object tracked by the collector may be created.
@@ -89,7 +90,7 @@ def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
 
 def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
     """Emit `assign_recipe_number(recipe)`: return the serial number of a recipe, an `i64`, assigned on the first call. Return 0 if memory
-    runs out.
+    runs out. The first calls are counted in the word `NEW_RECIPE_COUNT` of `@walk_state`.
     """
     (recipe,) = f.arguments
     known_number = f.get_slot(recipe, "Recipe._serial")
@@ -340,8 +341,8 @@ def _emit_capture_graph(f: FunctionBuilder) -> None:
     """Emit `capture_graph(roots, root_count)`: return a new tuple of the arguments of `GraphSignature` for the graph below an array of
     pending roots.
 
-    The items are the cache key, the numbers of the roots, the nodes, the scalars, the offsets, and the number of pending nodes. A 0 follows
-    the offsets. Return null if a root is in memory, or the walk fails (`visit_node`).
+    The items are the cache key, a bytes object; lists of the numbers of the roots, the nodes, the scalars, and the offsets with a 0 at the
+    end; and the number of pending nodes. Return null if a root is in memory, the walk fails (`visit_node`), or memory runs out.
     """
     roots, root_count = f.arguments
     # before the walk, since an allocation can start a collection, which runs finalizers

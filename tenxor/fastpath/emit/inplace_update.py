@@ -1,4 +1,5 @@
-"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part.
+"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part. Emitters run in Python at
+build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 
 Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
 pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
@@ -243,9 +244,9 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
     """Emit `can_stay_pending(node, storage)`: return whether the pending `node`, an operand of an update, may stay pending while the
     storage is overwritten.
 
-    The operation of `node` must be cheap. Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO` times smaller than
-    `node` and have no tape node. Sources in the memory of the storage are replaced by copies. The result is also false if an evaluation or
-    a copy fails, or if `node` is no longer pending. `update_part` calls the function.
+    The operation of `node` must be cheap (`CHEAP_OP_NAMES`). Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO`
+    times smaller than `node` and have no tape node. Sources in the memory of the storage are replaced by copies. The result is also false
+    if an evaluation or a copy fails, or if `node` is no longer pending. `update_part` calls the function.
     """
     node, storage = f.arguments
     element_count, sources = (

@@ -1,6 +1,7 @@
 """Sized templates (`SizedTemplate`), here called rules: from one rule emitted code makes the result templates, recipes and launch records
 of tensors of new sizes. The size program of a rule gives the numbers; a cursor is the address of a pointer to the next of these. A rule is
-found by the signature of a call (`call_signatures.py`).
+found by the signature of a call (`call_signatures.py`). Emitters run in Python at build time, and a `Value` stands for a value at run time.
+An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -559,8 +560,8 @@ def _emit_match_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
-    """Emit `instantiate_for_dims(rule, dims, specs)`: return the result template of the sized template `rule` for the dims `dims` and
-    the operand specs `specs`, both tuples. The result is a new reference; null if a guard of the rule fails or memory runs out."""
+    """Emit `instantiate_for_dims(rule, dims, specs)`: return the result template of the sized template `rule` for the tuples of dims and
+    operand specs, a new reference; null if a guard fails, the number of dims or specs does not fit, or without memory."""
     rule, dims, specs = f.arguments
     program, results = f.get_slot(rule, "SizedTemplate.bytecode"), f.local(array(I64, MAX_RESULTS))
     f.require(f.call("evaluate_program", I64, [program, unbox_dims(f, program, dims), results]) > 0)

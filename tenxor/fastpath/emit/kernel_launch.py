@@ -1,5 +1,6 @@
 """Launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the address of the
-kernel, further words, and a row of five words for each argument.
+kernel, further words, and a row of five words for each argument. Emitters run in Python at build time, and a `Value` stands for a value at
+run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def _emit_launch(f: FunctionBuilder) -> None:
     into the `Buffer` `out`. The launch of a node and writes in place call the function.
 
     The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
-    Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.
-    The GIL is released if the record says so.
+    Element counts are taken from `recipe`, null for a write, whose record must not refer to them. For a sum of a product, `recipe`,
+    `sources` and `offsets` are the product's. The function returns true, or false without a launch if a source is pending. The GIL is
+    released if the record says so.
     """
     record, recipe, sources, offsets, out = f.arguments
     program = f.address_at(record, BYTES_CONTENT_OFFSET)

@@ -1,6 +1,7 @@
 """Entries of `Tensor` methods with a fast path: machine-code functions that CPython calls. An entry tries emitted code first, and calls the
 fallback in Python where that gives null. Most emitters here take the builder `f` of an entry, and return the entry's result as a `Value` of
-run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling convention.
+run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling convention. Emitters run in Python at build time,
+and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -245,8 +246,8 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _load_item(f: FunctionBuilder) -> Value:
-    """Emit the fast path of `item(*index)`: the only element, or the element at given coordinates. Return the result at run time: a Python
-    number, a new reference, or null for the fallback.
+    """Emit the fast path of `item(*index)`: without arguments the only element, otherwise the element at the given coordinates. Return the
+    result at run time: a Python number, a new reference, or null for the fallback, as for coordinates in a tuple.
     """
     x, args, count = f.arguments
 
@@ -262,8 +263,8 @@ def _load_item(f: FunctionBuilder) -> Value:
 def _add_at_indices(f: FunctionBuilder) -> Value:
     """Emit the fast path of `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
-    Return, at run time, the tensor itself as a new reference, or null for the fallback: for another axis, for keyword arguments, and if
-    `accumulate_selection` declines.
+    Return, at run time, the tensor itself as a new reference, or null for the fallback: for another axis or number of arguments, for
+    keyword arguments, and if `accumulate_selection` declines.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
@@ -543,7 +544,8 @@ def _emit_apply_in_place(f: FunctionBuilder) -> None:
     and `y` into `x`. `x` is a tensor, `y` a tensor or a number. Return `x` as a new reference, or null to decline, before `x` changes.
 
     `scalar_result` is a new tensor with the result if the operands are known scalars, otherwise null. The function takes over the reference
-    to `scalar_result`.
+    to `scalar_result`, also on failure. Declined are `x` in externally shared memory, and the cases of `apply_binary`, `replace_elements`
+    and `_set_known_scalar`.
     """
     x, y, op, scalar_result = f.arguments
 
@@ -562,8 +564,9 @@ def _emit_apply_in_place(f: FunctionBuilder) -> None:
 def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Value) -> Value:
     """Emit the update of the 0-d tensor `x` with a known scalar in `storage`: the scalar of the tensor `result` replaces the old scalar.
 
-    Return `x` as a new reference. The held reference to `result` is released. The emitted function returns null or 0 if `x` and `result`
-    have different specs, or if the scalar of `result` is pending beyond the fast path or has a tape node.
+    Return `x` as a new reference. The held reference to `result` is released. The emitted function returns null or 0, with `x` unchanged,
+    if `x` has axes, another spec than `result` or another dtype than `storage`. Further reasons: the scalar of `result` cannot be read or
+    has a tape node, or `storage` holds a node by now.
     """
     held = list(f._held)
     spec = f.get_slot(x, "Tensor.spec")

@@ -1,5 +1,6 @@
 """Creation of pending nodes, and of the tensors over new storages that hold them. A pending node is an operation (a recipe with sources)
-that is not computed yet.
+that is not computed yet. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines
+by null, false or 0.
 """
 
 from __future__ import annotations
@@ -105,10 +106,12 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
     """Emit `new_pending_node(recipe, sources, offsets, belongs_to_user, records_tape)`: return a new pending node, as a new reference. The
     first three arguments are those of `new_user_node`. The function takes over the references to its arguments, also on failure.
 
-    With `belongs_to_user`, the function returns null for a graph that the fallback in Python would evaluate or examine. Without, it returns
-    null for an externally shared source. With `records_tape`, a node that depends on the tape gets a tape node, and a node that depends on
-    an argument of a traced function gets its mark. Without, the function returns null for a source that depends on such an argument.
-    `new_user_node` and `replay_tape_step` call the function.
+    With `belongs_to_user`, the function returns null for a graph of more than `MAX_PENDING_NODES` nodes. While a call is recorded, it also
+    returns null if a buffer below has `HELD_BYTES_ANY_RESULT` bytes or more. A node that depends on an argument of a traced function has
+    neither limit. Without `belongs_to_user`, an externally shared source gives null.
+
+    With `records_tape`, a node that depends on the tape gets a tape node, and a node that depends on an argument of a traced function gets
+    its mark. Without, a source that depends on such an argument gives null. `new_user_node` and `replay_tape_step` call the function.
     """
     *references, belongs_to_user, records_tape = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
@@ -203,9 +206,9 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
     set, or if a node that must be evaluated cannot be. The function takes over the references to `node` and `spec`, also on failure.
 
     A node that depends on an argument of a traced function stays pending. With `must_compute`, any other node is evaluated now. A small
-    result that keeps much memory alive is evaluated early if it is a reduction or has at most one axis: its readers then add in the order
-    of a fused kernel. Further nodes with much memory are noted (`note_pending`), and so are sums that the kernel of their reader may
-    compute.
+    result that keeps much memory alive (`HELD_BYTES_SMALL_RESULT`, `SMALL_RESULT_RATIO`) is evaluated early if it is a reduction or has at
+    most one axis, unless a call is recorded: its readers then add in the order of a fused kernel. Further nodes with much memory are noted
+    (`note_pending`), and so are sums that the kernel of their reader may compute.
     """
     *references, must_compute = f.arguments
     f.return_if(is_valueless(f, f.get_slot(references[0], "Node.tape_node")), lambda: f.call("new_tensor", POINTER, references))

@@ -1,5 +1,6 @@
 """Small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch record (bytes)
 tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a fused kernel.
+Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
 where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.
@@ -85,11 +86,11 @@ def _emit_compute_node(f: FunctionBuilder) -> None:
 
 def _emit_compute_unfused(f: FunctionBuilder) -> None:
     """Emit `compute_unfused(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return whether the node
-    is in memory then; true also if it was before.
+    is in memory then; true also if it was before. The caller must own a reference to the node.
 
     Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return false if
     a reduction may add in another order than when fused, or if a plan may choose single-pass fusion for a reduction below the node. False
-    is also the result where `compute_with_sources` fails.
+    is also the result for a node that depends on a traced argument, and where `compute_with_sources` fails; then an error may be set.
     """
     (node,) = f.arguments
     f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
@@ -257,8 +258,9 @@ def _get_visit_counter(f: FunctionBuilder) -> Value:
 
 
 def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum: a pending
-    product is its source, with sizes within `SINGLE_PASS_LIMITS`. Return the result, an `i1`.
+    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum. Its source
+    must be a pending product with sizes within `SINGLE_PASS_LIMITS`, and the sum must have more than one element. Return the result, an
+    `i1`.
     """
     source, recipe = f.tuple_item(f.get_slot(node, "Node.sources"), 0), f.get_slot(node, "Node.recipe")
 
@@ -282,8 +284,10 @@ def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
 
 def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
     """Emit `can_fuse_inner_sum(node)`, called by `compute_sources`: return whether a node is a pending sum of products over a large operand
-    in memory, in whose kernel single-pass fusion may compute another reduction. False also stands for a graph in which a reduction may add
-    in another order.
+    in memory, in whose kernel single-pass fusion may compute another reduction.
+
+    An operand is large from `SINGLE_PASS_LIMITS.min_short_rows_bytes` bytes on. False also stands for a graph in which a reduction may add
+    in another order. The test overwrites the tables of the last walk.
     """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
@@ -353,11 +357,11 @@ def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Val
 
 def _emit_find_loop_order(f: FunctionBuilder) -> None:
     """Emit `find_loop_order(source)`: return the order, an `i64` constant, in which the fused kernel would loop over a source of a
-    reduction.
+    reduction. The caller has set the visit count (`_get_visit_counter`) to 0.
 
     `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or too
-    large a graph; `ANY_ORDER` means a source made of numbers alone, which leaves the order open. `reduced_sources.has_memory_order` is the
-    same in Python.
+    large a graph (`MAX_ORDER_VISITS`). `ANY_ORDER` means a source made of numbers alone, which leaves the order open.
+    `reduced_sources.has_memory_order` is the same in Python.
     """
     (source,) = f.arguments
     f.return_if(~f.is_instance(source, "Node"), lambda: f.i64(MEMORY_ORDER))

@@ -1,5 +1,6 @@
 """Values of NumPy, lists and Python numbers as tensors, and keys with NumPy's integers and arrays. A known scalar is a 0-d tensor whose
-storage holds a Python number.
+storage holds a Python number. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function
+declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def _emit_convert_value(f: FunctionBuilder) -> None:
     """Emit `convert_value(value)`: return a new tensor with the elements of a NumPy array, a NumPy scalar, a list, a tuple or a Python
     number. A scalar gives a known scalar. The result is a new reference.
 
-    Return null for other values, also tensors, and for arrays and lists that the fallback converts: large ones, or of several types.
+    Return null for other values, also tensors, and for values that the fallback converts. These are arrays that are large
+    (`MAX_SMALL_BLOCK_BYTES`), read-only or not C-contiguous, lists that `tensor_from_list` declines, and integers beyond 64 bits.
     Operations, assignments and conversions call the function.
     """
     (value,) = f.arguments
@@ -52,8 +54,8 @@ def _emit_convert_index(f: FunctionBuilder) -> None:
     """Emit `convert_index(item)`: return an item of an index key with a Python integer in place of a NumPy integer, a tensor in place of a
     NumPy array of indices or a mask, and any other item itself.
 
-    Return a new reference, or null for an array that the fallback converts: a 0-d or large one, or one of a dtype that is no index.
-    `convert_key` calls the function.
+    Return a new reference, or null for an array that the fallback converts: a 0-d, large, read-only or not C-contiguous one, or one of a
+    dtype that is no index. `convert_key` calls the function.
     """
     (item,) = f.arguments
     kind = f.type_of(item)

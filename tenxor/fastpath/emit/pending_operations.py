@@ -1,5 +1,6 @@
 """Recording of operations: each gives a tensor with a new storage, which holds a new pending node. A known scalar is a 0-d tensor whose
-storage (`ScalarStorage`) holds a Python number instead.
+storage (`ScalarStorage`) holds a Python number instead. Emitters run in Python at build time, and a `Value` stands for a value at run time.
+An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
 def read_operand(f: FunctionBuilder, x: Value) -> Operand:
     """Emit the reading of the tensor `x` as an operand: its node, or its known scalar. Return the operand. Python code may run.
 
-    The emitted function returns null or 0 for a node of another dtype than `x`. The same for every known scalar while a call is recorded,
-    and otherwise for a known scalar of dtype bfloat16 or without a constant spec.
+    The emitted function returns null or 0 for a node of another dtype than `x`. While a call is recorded, it does so for every known
+    scalar. Otherwise it does so for a known scalar of dtype bfloat16, of another dtype than `x`, or without a constant spec.
     """
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
     dtype = f.get_slot(spec, "Spec.dtype")
@@ -257,7 +258,7 @@ def _is_scalar(f: FunctionBuilder, x: Operand) -> Value:
 
 def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
     """Emit the Python number of an operand without axes, known or in memory. Return a new reference, not held; null for a pending operand,
-    and for a dtype that `load_scalar` does not cover.
+    for one on the tape, and for a dtype that `load_number` does not cover.
     """
     load_number = lambda: [f.call("load_scalar", POINTER, [x.node_or_scalar, x.key, x.offset])]
     return f.choose(x.is_node, load_number, lambda: [f.incref(x.node_or_scalar)])[0]
@@ -398,7 +399,8 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
 def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
     """Emit an early exit, returning null or 0, for a Python integer `integer` outside of the range of the result template `template`.
-    Return None. `variant` is the name of the template's class, which has the bounds, both allowed, in the slots `low` and `high`.
+    Return None. `variant` is the name of the template's class, which has the bounds, both allowed, in the slots `low` and `high`, as Python
+    integers of any size.
     """
     low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 

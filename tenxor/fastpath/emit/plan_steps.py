@@ -1,5 +1,6 @@
 """Execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in `runtime/plan_execution.py`.
-The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates.
+The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates. Emitters run in Python at build time, and a `Value`
+stands for a value at run time. An emitted function declines by null, false or 0.
 
 The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL.
 """
@@ -58,7 +59,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_run_steps(f: FunctionBuilder) -> None:
     """Emit `run_steps(record, nodes, offsets, scalars, first_step, stop_step)`, called from Python: run the steps of a plan from
-    `first_step` up to `stop_step`, not included.
+    `first_step` up to `stop_step`, not included. None of these steps may be left to Python (position -1 in the record).
 
     `record` is the launch record of the plan. `nodes`, `offsets` and `scalars` are the lists of the plan's slots and inputs. The function
     returns the number of the first step not run, as a Python integer: `stop_step` after success. The executor in Python then runs that
@@ -84,10 +85,11 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
 
 def _emit_run_plan_step(f: FunctionBuilder) -> None:
     """Emit `run_plan_step(step, nodes, offsets, scalars)`: run a single step of a plan, for `run_steps`. Return true, or false if the
-    executor in Python must run the step.
+    executor in Python must run the step. After true, the results are stored in their slots, and slots that no later step needs are
+    `RELEASED_SLOT`. After false, no result is stored.
 
     `step` is the address of the step in the launch record. `nodes`, `offsets` and `scalars` are lists as in `run_steps`. Reasons for false
-    are exhausted fast-path memory and an index out of range, for example.
+    are short memory, a result computed meanwhile, memory to overwrite that has another reference, and an index out of range.
     """
     step, nodes, offsets, scalars = f.arguments
     slot = f.hold_borrowed(_require_list_item(f, nodes, f.load_word(step, RESULT_SLOT_OFFSET)))
@@ -238,11 +240,12 @@ def _emit_allocate_step_result(f: FunctionBuilder) -> None:
 
 
 def _allocate_extra_output(f: FunctionBuilder, step: Value, output_words: Value, nodes: Value) -> None:
-    """Emit the allocation of a buffer for an extra output of a step. Return None. The kernel finds the buffer in an additional slot of the
-    plan.
+    """Emit the allocation of a buffer for an extra output of a step, and its store in the additional slot of the plan where the kernel
+    finds it. Return None.
 
-    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of slots. The emitted function
-    returns null or 0 if memory is short.
+    `output_words` is the address of the output's three words in the launch record. They are the numbers of the additional slot, of the
+    output's own slot, and of the slot whose memory is reused, or -1. `nodes` is the list of slots. The emitted function returns null or 0
+    if memory is short.
     """
     out = f.call("allocate_step_result", POINTER, [step, f.load_word(output_words, 16), nodes])
     f.decline_if(f.is_null(out))
@@ -250,9 +253,11 @@ def _allocate_extra_output(f: FunctionBuilder, step: Value, output_words: Value,
 
 
 def _store_extra_output(f: FunctionBuilder, output_words: Value, nodes: Value) -> None:
-    """Emit code to store the memory of an extra output in the output's own slot of the plan. Return None.
+    """Emit code that stores the buffer in the additional slot of an extra output (`_allocate_extra_output`) also in the output's own slot
+    of the plan. Return None.
 
-    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of slots.
+    `output_words` is the address of three words in the launch record; the first two are the numbers of the additional and of the own slot.
+    `nodes` is the list of slots. The emitted function returns null or 0 if the list is shorter.
     """
     out = f.incref(f.get_slot(_require_list_item(f, nodes, output_words.load(I64)), "BufferSlot.buffer"))
     _store_slot_buffer(f, _require_list_item(f, nodes, f.load_word(output_words, 8)), out)
@@ -268,11 +273,13 @@ def _mark_slot_done(f: FunctionBuilder, nodes: Value, k: Value) -> None:
 def _evaluate_argument(
     f: FunctionBuilder, row: Value, plan_lists: tuple[Value, Value, Value], out: Value, scratch: Value, flag: Value
 ) -> Value:
-    """Emit the evaluation of a kernel argument. Return the argument, a 64-bit word. `row` is the address of its description in the launch
-    record.
+    """Emit the evaluation of a kernel argument. Return the argument, a 64-bit word. `row` is the address of the five words that describe it
+    in the launch record: kind, index of a slot or scalar, index of an offset or -1, item size, and a constant.
 
     `plan_lists` are the lists of nodes, offsets and scalars of the plan, `out` is the buffer of the result, and `scratch` a memory block.
-    The kernel sets the local at the address `flag` if an index is out of range.
+    The kind says whether the argument is the constant, an address in a slot's buffer, in `out` or in `scratch`, the address `flag`, or a
+    scalar. The kernel sets the local at the address `flag` if an index is out of range. The emitted function returns null or 0 for a slot
+    without a buffer.
     """
     nodes, offsets, scalars = plan_lists
     kind, item_index, constant = row.load(I64), f.load_word(row, 8), f.load_word(row, 32)

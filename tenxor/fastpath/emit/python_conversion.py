@@ -1,5 +1,6 @@
 """Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors. A known scalar is a 0-d tensor whose
-storage (`ScalarStorage`) holds a Python number.
+storage (`ScalarStorage`) holds a Python number. Emitters run in Python at build time, and a `Value` stands for a value at run time. An
+emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -242,10 +243,11 @@ def _emit_build_lists(f: FunctionBuilder) -> None:
 
 def _emit_to_list(f: FunctionBuilder) -> None:
     """Emit `to_list(x)`: return the elements of the tensor `x` as nested lists, or the number of a 0-d tensor, a new reference; null to
-    leave the call to the fallback, as for view chains and tensors without elements.
+    leave the call to the fallback. A pending tensor is evaluated first. The entry of `Tensor.tolist` calls the function.
 
-    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover. The entry of `Tensor.tolist`
-    calls the function.
+    Null is the result for view chains, tensors without elements, more than `MAX_SMALL_BLOCK_BYTES` bytes, and where `compute_tensor_node`
+    declines. More than `MAX_LISTED_ELEMENTS` elements, and dtypes that `load_number` does not cover, are converted by NumPy: then null also
+    stands for a tensor that `to_numpy` declines.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -304,11 +306,12 @@ def _emit_to_bool(f: FunctionBuilder) -> None:
 
 
 def _emit_to_number(f: FunctionBuilder, convert: str, kind: str) -> None:
-    """Emit `to_float(x)` or `to_int(x)`, for the entries of `Tensor.__float__` and `Tensor.__int__`: return the only element of a
-    tensor as a Python float or int, a new reference; null where `load_only_element` gives no real number.
+    """Emit `to_float(x)` or `to_int(x)`, for the entries of `Tensor.__float__` and `Tensor.__int__`: return the only element of a tensor as
+    a Python float or int, a new reference; null where `load_only_element` gives no real number. A pending tensor is evaluated first.
 
     `convert` is the name of the C function that converts a number, such as "PyNumber_Float", and `kind` the name of the result's type. An
-    error of the conversion, as for the int of NaN, also gives null.
+    element of this type is returned as it is. For an error of the conversion, as for the int of NaN, the function returns null with the
+    error set, and the entry raises the error.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("load_only_element", POINTER, [x]))

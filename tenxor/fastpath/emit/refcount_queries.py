@@ -1,5 +1,6 @@
 """Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel. A node is
-pending until it has a buffer.
+pending until it has a buffer. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function
+declines by null, false or 0.
 """
 
 from __future__ import annotations

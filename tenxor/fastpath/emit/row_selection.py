@@ -1,6 +1,7 @@
 """Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`). A copy
 descriptor, integers in a bytes object (`copy_descriptor`), has the layouts of key and rows (`fastpath/copy_descriptors.py`); row offsets
-are the bytes from the first row to each selected row.
+are the bytes from the first row to each selected row. Emitters run in Python at build time, and a `Value` stands for a value at run time.
+An emitted function declines by null, false or 0.
 
 For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
 counted first, and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
@@ -123,8 +124,8 @@ def _emit_convert_index_list(f: FunctionBuilder) -> None:
     """Emit `convert_index_list(key, size, row_stride, row_offsets)`: write the byte offset of the row for each integer in the list `key` to
     the array `row_offsets`.
 
-    There are `size` rows, `row_stride` bytes apart. The function returns the number of indices. It returns 0 for an empty list, if an index
-    is out of range, or if an item is not an integer. `select_rows` calls the function.
+    There are `size` rows, `row_stride` bytes apart. Negative indices count from the end. The function returns the number of indices, or 0
+    for an empty list, if an index is out of range, or if an item is not an integer. `select_rows` calls the function.
     """
     key, size, row_stride, row_offsets = f.arguments
     count = f.list_length(key)
@@ -194,12 +195,12 @@ def _emit_count_selected(f: FunctionBuilder) -> None:
 
 
 def _emit_select_rows(f: FunctionBuilder) -> None:
-    """Emit `select_rows(key, node, copy_descriptor, row_offsets)`: return the number of rows that the key of `x[key]` selects; 0 if an
-    index is out of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
+    """Emit `select_rows(key, node, copy_descriptor, row_offsets)`: return the number of rows that the key of `x[key]` selects, an `i64`; 0
+    if an index is out of range, if a list has an item that is no integer, or for a dtype that is no index dtype.
 
     `key` is a tensor (a mask or indices) or a list of integers; `node` is the evaluated node of a tensor. `copy_descriptor` is the copy
-    descriptor. For indices the function writes the byte offsets of the rows to the address `row_offsets`. `select_items` and
-    `write_selection` call the function.
+    descriptor. For indices the function writes the byte offsets of the rows to the address `row_offsets`; for a mask it writes nothing.
+    `select_items` and `write_selection` call the function.
     """
     key, node, copy_descriptor, row_offsets = f.arguments
     program = f.address_at(copy_descriptor, BYTES_CONTENT_OFFSET)
@@ -221,8 +222,8 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
 
 
 def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value) -> Value:
-    """Emit the address of the first element of `key`, a tensor with the evaluated `node`. Return the address. `program` is the address of
-    the copy descriptor.
+    """Emit the address of the first element of `key`, a tensor with the evaluated `node`, whose slot `offset` must be set. Return the
+    address. `program` is the address of the copy descriptor.
     """
     offset = f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, KEY_ITEMSIZE_OFFSET)
     return load_data_address(f, f.get_slot(node, "Node.buffer")).at(offset, I8)
@@ -267,12 +268,12 @@ def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Cal
 
 
 def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> None:
-    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride)`: copy rows between a tensor and
-    contiguous or repeated rows; return true. The rows of the tensor are those that a mask selects, or, if `mask` is null, the `count` rows
-    at the byte offsets in `row_offsets`.
+    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, copy_descriptor, count, packed_stride)`: copy rows between a tensor and packed
+    rows; return true. The rows of the tensor are those that a mask selects, or, if `mask` is null, the `count` rows at the byte offsets in
+    `row_offsets`.
 
     NAME is `name`, "read" or "write": `read_rows` copies from the tensor at the address `start` to the rows at `packed_rows`, which are
-    `packed_stride` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. An `packed_stride` of 0 repeats one
+    `packed_stride` bytes apart, and `write_rows` back. `towards` orders the two addresses accordingly. A `packed_stride` of 0 repeats one
     packed row. `copy_descriptor` is the copy descriptor, and `mask` the address of the first byte of a mask. `select_items` and
     `write_selection` call the function.
     """
@@ -463,8 +464,9 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
 def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pending: bool = False) -> Value:
     """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list.
 
-    Return the template, which is held; its launch record is the copy descriptor. The emitted function returns null or 0 on a miss, and for
-    pending indices unless `may_be_pending`, a Python bool, is true. A mask may be pending.
+    Return the template, which is held; its launch record is the copy descriptor. The emitted function returns null or 0 on a miss, and if
+    the rows cannot be copied (a template without a descriptor). Unless `may_be_pending`, a Python bool, is true, it also does so for
+    pending indices, and for a key tensor in another storage than a `Storage`. A mask may be pending.
     """
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x, key)
@@ -498,8 +500,8 @@ def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pen
 
 
 def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: Value) -> Value:
-    """Emit the address of the first element of the tensor `x` in `buffer`, the `Buffer` of the tensor's storage. Return the address.
-    `descriptor` is the address of the copy descriptor of the tensor's rows.
+    """Emit the address of the first element of the tensor `x`, whose slot `offset` must be set, in `buffer`, the `Buffer` of the tensor's
+    storage. Return the address. `descriptor` is the address of the copy descriptor of the tensor's rows.
     """
     return load_data_address(f, buffer).at(
         f.unbox_integer(f.get_slot(x, "Tensor.offset")) * f.load_word(descriptor, TENSOR_ITEMSIZE_OFFSET), I8

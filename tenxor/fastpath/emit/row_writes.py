@@ -1,5 +1,6 @@
 """Writes at a mask or at indices along the first axis (`x[key] = value`). A value is rows, a single row for each index, or a number. A copy
-descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`).
+descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`). Emitters run in Python at build
+time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def _emit_write_selection(f: FunctionBuilder, adds: bool) -> None:
     indices (`index_add_`).
 
     `key` is a tensor, a mask or indices along the first axis, or a list of integers. `value` is as many rows as the key selects, a single
-    row, or a number, also as a tensor with one element. `accumulate_selection` takes only float64 and int64, and no masks. The function
-    returns None as a new reference, or null, before a write, to leave the work to the fallback. `assign_item` and the entry of
-    `Tensor.index_add_` call the function.
+    row, or a number, also as a tensor with one element. A tensor must have the dtype of `x`, and several rows must be in another storage.
+    `accumulate_selection` takes only float64 and int64, and no masks. The function returns None as a new reference, or null, before a
+    write, to leave the work to the fallback. Null is also the result where `find_selection_template` or `require_own_memory` declines, if
+    no row is selected, and for rows of `x` that overlap. `assign_item` and the entry of `Tensor.index_add_` call the function.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)

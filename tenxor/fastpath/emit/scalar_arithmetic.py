@@ -1,5 +1,6 @@
 """Arithmetic on known scalars, computed at once: float64 as C doubles, and int64 as long as nothing overflows. A known scalar is a 0-d
-tensor whose storage (`ScalarStorage`) holds a Python number.
+tensor whose storage (`ScalarStorage`) holds a Python number. Emitters run in Python at build time, and a `Value` stands for a value at run
+time. An emitted function declines by null, false or 0.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
     template.
 
     `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand. The function returns a new
-    tensor, a known scalar. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns
-    null if an integer overflows, and while a call is recorded. Entries of operators call the function.
+    tensor, a known scalar. Null is the result unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. Null is also
+    the result for a division of integers, if an integer overflows, and while a call is recorded. Entries of operators call the function.
     """
     x, y, comes_last = f.arguments
     spec = f.get_slot(x, "Tensor.spec")

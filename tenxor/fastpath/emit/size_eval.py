@@ -1,6 +1,7 @@
 """The evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words. A cursor in emitted
 code is three 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so far. The
-atoms are the integers that products refer to: the inputs, then quotients and remainders.
+atoms are the integers that products refer to: the inputs, then quotients and remainders. Emitters run in Python at build time, and a
+`Value` stands for a value at run time. An emitted function declines by null, false or 0.
 
 The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`.
 """
@@ -175,9 +176,9 @@ def _emit_evaluate_program(f: FunctionBuilder) -> None:
 def _emit_evaluate_to_tuple(f: FunctionBuilder) -> None:
     """Emit `evaluate_to_tuple(program, dims)`: evaluate a size program for a tuple of integers, and return a new tuple of results.
 
-    Each integer must fit into 64 bits. Return null, without an error, if a guard fails, a value overflows 64 bits, or a divisor is 0. The
-    same if the program takes another number of inputs or has no results. If memory runs out, return null with MemoryError set. Python calls
-    `python_evaluate` instead.
+    Each integer must fit into 64 bits. Return null, without an error, if a guard fails, a value overflows 64 bits, or a divisor is 0. Null
+    also stands for a program that takes another number of inputs, or has no results. If memory runs out, return null with MemoryError set.
+    Python calls `python_evaluate` instead.
     """
     program, dims = f.arguments
     results = f.local(array(I64, MAX_RESULTS))

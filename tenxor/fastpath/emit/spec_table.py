@@ -1,5 +1,6 @@
 """A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `dims`, which
-has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on.
+has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on. Emitters run in Python at build time, and a `Value`
+stands for a value at run time. An emitted function declines by null, false or 0.
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
@@ -104,7 +105,7 @@ def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandL
 
 
 def has_layout_of(f: FunctionBuilder, operand_layout: OperandLayout, spec: Value) -> Value:
-    """Emit a test whether a layout has the shape and the strides of a spec. Return the result, an `i1`."""
+    """Emit a test whether a layout has the shape and the strides of a spec, which must have strides. Return the result, an `i1`."""
     strides = lambda: f.call("are_equal_tuples", I1, [operand_layout.strides, f.get_slot(spec, "Spec.strides")])
     return f.and_then(f.call("are_equal_tuples", I1, [operand_layout.shape, f.get_slot(spec, "Spec.shape")]), strides)
 
@@ -113,8 +114,9 @@ def box_keeps_order(f: FunctionBuilder, specs: Value, result_spec: Value) -> Val
     """Emit the value of `Recipe.keeps_order` for a new recipe: whether a kernel reads each source, except single elements, in the row-major
     order of the result. Return a new reference to True or False, not held.
 
-    `specs` is a tuple of the sources' specs, then the target's spec; `result_spec` is the contiguous spec of the result. The value is True
-    if each source is a scalar, a single element, or read with the shape and strides of `result_spec`.
+    `specs` is a tuple of the sources' specs, then the target's spec; each has strides, or is None for a scalar source or without a target.
+    `result_spec` is the contiguous spec of the result. The value is True if each source is a scalar, a single element, or read with the
+    shape and strides of `result_spec`. The target's spec does not matter.
     """
 
     def source_keeps_order(k: Value, keeps_order: Value) -> Value:
@@ -231,7 +233,7 @@ def _emit_find_dense_spec(f: FunctionBuilder) -> None:
     """Emit `find_dense_spec(dtype, shape)`: return the interned spec of a contiguous tensor of the dtype `dtype`, as a new reference.
     `shape` is a Python tuple.
 
-    The function returns null for more than `MAX_AXES` axes, for sizes above `MAX_EXTENT`, and if memory runs out.
+    The function returns null for more than `MAX_AXES` axes, for sizes or strides above `MAX_EXTENT`, and if memory runs out.
     """
     dtype, shape = f.arguments
     ndim, dims = f.load_word(shape, SIZE_OFFSET), new_dims(f)
@@ -259,12 +261,12 @@ def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `find_spec(dtype, ndim, dims)`: return the interned spec of the dtype `dtype` with `ndim` axes, as a new reference; a missing
-    spec is made.
+    """Emit `find_spec(dtype, ndim, dims)`: return the interned spec of the dtype `dtype` with `ndim` axes, at most `MAX_AXES`, as a new
+    reference; a missing spec is made.
 
     `dims` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
-    position, then the table, then `spec.intern_strided_spec` in Python. It returns null with an error set if Python raises it, or if memory
-    runs out.
+    position, then the table, then `spec.intern_strided_spec` in Python. Null, with an error set, is the result if Python raises it, or if
+    memory runs out.
     """
     words = _get_key_words(*f.arguments)
     position = _compute_start_position(f, words)
@@ -353,8 +355,8 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
 
 
 def _get_counter_address(f: FunctionBuilder, name: str) -> Value:
-    """Emit the address of a 64-bit counter, and return the address. The counter `name` is `specs_kept`, the specs in the table, or
-    `spec_row_count`, the rows filled since the table was last empty.
+    """Emit the address of a 64-bit counter, and return the address. The counter `name` is `spec_count`, the number of specs in the table,
+    or `spec_row_count`, the number of rows filled since the table was last empty.
     """
     return f.define(POINTER, f"getelementptr i64, ptr @{name}, i64 0")
 
@@ -419,8 +421,9 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
     """Emit `find_python_spec(dtype, shape, strides, spec)`: return the interned spec for the dtype `dtype` and the tuples `shape` and
     `strides`, as a new reference.
 
-    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MAX_AXES` axes, and items
-    other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `MAX_EXTENT`.
+    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MAX_AXES` axes, for items
+    other than 64-bit integers, and if the table has no free row for `spec`. If it must build a new spec, it also returns null for sizes
+    above `MAX_EXTENT`.
     """
     dtype, shape, strides, spec = f.arguments
     ndim, dims = f.load_word(shape, SIZE_OFFSET), new_dims(f)
