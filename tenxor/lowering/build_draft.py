@@ -129,7 +129,7 @@ class _DraftBuilder:
         assert type(source) is Node
         stored_map = self.stored_maps.get(source)
         if stored_map is not None:  # the value is in a register, and maybe not yet in memory
-            assert stored_map == index_map, "what is computed beside is read where it is stored"
+            assert stored_map == index_map, "an additional result is read through the index map by which it is stored"
             index_map = stored_map  # equal symbolic sizes may be made of different expressions: use those of the store
         key = (source, index_map, loops)
         operand = self.values.get(key)

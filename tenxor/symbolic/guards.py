@@ -131,7 +131,7 @@ class GuardedCache(Generic[Entry]):
             self.concrete_count += 1
             return None
         result = entry.evaluate(*sizes)
-        assert result is not None, "what was found of some numbers suits them"
+        assert result is not None, "the guards hold for the numbers that they were recorded with"
         self.entries.insert(0, entry)
         if entry.is_pinned:
             self.patience *= 2  # sizes of this structure may never share an entry
