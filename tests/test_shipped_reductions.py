@@ -268,6 +268,19 @@ def test_columns_of_several_blocks_are_added_block_by_block(there: dict[str, byt
         assert_same(result, run_planned(program), (reduce.__name__, shape))
 
 
+@pytest.mark.parametrize("dtype", (tx.float32, tx.int64, tx.bool, tx.uint8), ids=str)
+def test_rows_that_are_not_joined_are_reduced_in_one_kernel(there: dict[str, bytes], dtype: DType) -> None:
+    names = [name for name in ("max", "min", "any", "all") if name in build.list_reduction_names(dtype)]
+    ship(there, tuple(names), dtype)
+    for shape, axes in (((4, 30, 10), (0, 2)), ((5, 6, 7), (1, 2)), ((3, 2, 100), (0, 1)), ((2, 3, 4, 5), (0, 2))):
+        elements = values(dtype, int(np.prod(shape))).reshape(shape)
+        for name in names:
+            for view in (lambda x: x, lambda x: x[:, ::2], lambda x: x[..., 1:]):
+                result = run_shipped(partial(getattr(tx, name), view(tx.asarray(elements)), axis=axes))
+                assert result is not None
+                np.testing.assert_array_equal(result, getattr(np, name)(view(elements), axis=axes))
+
+
 LARGE: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
     "sum of columns": lambda x: x.sum(axis=0),
     "sum of rows": lambda x: x.sum(axis=1),

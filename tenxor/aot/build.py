@@ -320,7 +320,7 @@ COMPLEX_OPERATIONS = (
 )
 MIXED_DTYPES = (
     *((tx.float64, tx.bool), (tx.float32, tx.bool), (tx.int64, tx.bool), (tx.float64, tx.int64)),
-    *((tx.complex64, tx.float32), (tx.complex128, tx.float64)),
+    *((tx.float32, tx.float64), (tx.complex64, tx.float32), (tx.complex128, tx.float64)),
 )
 # Kinds of operands, by the arity of the operation; further ones for the common operations
 OPERAND_KINDS = {1: ("v", "s"), 2: ("vv", "vn", "nv", "ss"), 3: ("vvv", "vnn", "sss", "snn")}
@@ -365,7 +365,9 @@ def _operations() -> Iterator[tx.Tensor]:
             dtypes += [(dtype,) * op.arity for dtype in COMPLEX_DTYPES]
         if op.name in ("where", "where_seen"):
             dtypes = [(tx.bool, dtype, dtype) for dtype in OPERATION_DTYPES]
-        if op.name in (*ARITHMETIC, *COMPARISONS):
+        if op.name.startswith("bitwise"):
+            dtypes += [(dtype,) * op.arity for dtype in (tx.int32, tx.uint8)]
+        if op.name in (*ARITHMETIC, *COMPARISONS, "divide_by_real"):
             dtypes += [pair for left, right in MIXED_DTYPES for pair in ((left, right), (right, left))]
         for operand_dtypes in dtypes:
             for kinds in kinds_of_operands:
@@ -406,13 +408,13 @@ def _op_reductions() -> Iterator[tx.Tensor]:
         for name in list_reduction_names(dtype):
             for steps in ((RESULT_STEPS[0], 1), (RESULT_STEPS[0], STEPS[0]), (1, RESULT_STEPS[0])):
                 yield getattr(tx, name)(_strided_operand(dtype, REDUCED_SHAPE, steps), axis=1)
-    for dtype in OPERATION_DTYPES:
+            if not name.startswith("arg"):  # reductions of rows that are not joined
+                for block_steps in (BLOCK_STEPS[0], COLUMN_BLOCK_STEPS):
+                    yield getattr(tx, name)(_strided_operand(dtype, BLOCK_SHAPE, block_steps), axis=(1, 2))
         if dtype.is_float or dtype.is_complex:
             x, y = [_strided_operand(dtype, SHORT_SHAPE, steps) for steps in zip(RESULT_STEPS, STEPS)]  # noqa: B905
             yield from (x.sum(axis=1), *((x.prod(axis=1),) if dtype.is_float else ()), (x * y).sum(axis=1))
             x, y = [_strided_operand(dtype, BLOCK_SHAPE, steps) for steps in BLOCK_STEPS]
-            columns = _strided_operand(dtype, BLOCK_SHAPE, COLUMN_BLOCK_STEPS)
-            yield from (f(z, axis=(1, 2)) for z in (x, columns) for f in ((tx.sum, tx.prod) if dtype.is_float else (tx.sum,)))
             yield (x * y).sum(axis=(1, 2))
     for dtype in (*DTYPES, *COMPLEX_DTYPES):
         for left, right in PRODUCT_STEPS:

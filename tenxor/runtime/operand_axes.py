@@ -211,8 +211,8 @@ def _merge_reduction(
 
     `operands` has the layout of each operand, None for a number. `product` is the layout of the product that the sum reads, or None for a
     single operand. `find_order` returns the order of the reduction. Reduced axes are joined as the order says, if it decides the bits, and
-    otherwise wherever the operands allow. Return None if the reduced axes cannot be joined to one or, in order, to two axes. Also return
-    None for a sum of products with a number or of several matrices, and where the order is needed but `find_order` is None.
+    otherwise wherever the operands allow. Return None if the reduced axes cannot be joined to one or two axes. Also
+    return None for a sum of products with a number or of several matrices, and where the order is needed but `find_order` is None.
     """
     (key,), reduction = recipe.layout_keys, recipe.op
     assert key is not None
@@ -252,7 +252,7 @@ def _merge_reduction(
         if order.split_extents or None in groups or len(groups) > 2:
             return None
         joined = [group for group in groups if group is not None] or joined[-1:]
-    elif len(joined) > 1:
+    elif len(joined) > 2:
         return None
     rows = joined[0] if len(joined) > 1 else ()
     axes = axes._replace(reduced=joined[-1], rows=rows, is_sequential=order.is_sequential)
