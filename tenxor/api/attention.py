@@ -133,7 +133,8 @@ def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, i
     """Return the attention with fewer key heads than query heads, in axis -3: a group of consecutive query heads shares a key head.
 
     The query heads are split into groups, and each head of `key` and `value` is broadcast over a group. `attn_mask`, if not None, may have
-    an axis of query heads. `is_causal` and `scale` are as in `scaled_dot_product_attention`. Raise ShapeError for unsuitable heads.
+    an axis of query heads. `is_causal` and `scale` are as in `scaled_dot_product_attention`. Raise ShapeError for operands with fewer than
+    three axes, and unless the query heads are a multiple of the key heads, as many as the value heads.
     """
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 3:

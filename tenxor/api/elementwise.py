@@ -19,9 +19,9 @@ from .output_arguments import write_out
 
 
 def _apply(op: Op, *values: Any) -> Tensor:
-    """Return the pending result of `op` on a user's operands `values`.
+    """Return the pending result of `op` on a user's operands `values`: tensors, numbers, arrays or sequences.
 
-    Numbers and arrays among them convert as the first tensor requires; without a tensor, the first value becomes one.
+    Arrays and sequences become tensors; numbers take a dtype that fits the tensors. Without a tensor, the first value becomes one.
     """
     first_operand, *other_operands = map(Tensor._from_array_or_same, values)
     if type(first_operand) is Tensor and all([type(value) in _UNCONVERTED_TYPES for value in other_operands]):

@@ -187,7 +187,7 @@ def _polyval(p: Tensor, x: Tensor) -> Tensor:
 def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
     """Return `num` evenly spaced numbers from the elements of `start` to the elements of `stop`, along a new axis at position `axis`.
 
-    `stop` is included only with `endpoint`. With `retstep`, return a pair with the step.
+    `stop` is included only with `endpoint`. With `retstep`, return a pair: the numbers, and the step, a tensor without the new axis.
     """
     points, step = space_evenly("np.linspace", asarray(start), asarray(stop), num, endpoint)
     points = points.moveaxis(0, axis)

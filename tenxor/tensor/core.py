@@ -177,6 +177,11 @@ class TensorBase(MigrationHints):
         stream : object, optional
             Has no effect.
 
+        Returns
+        -------
+        Tensor
+            This tensor.
+
         Raises
         ------
         ArgumentError
@@ -251,7 +256,8 @@ class TensorBase(MigrationHints):
     def _compute(cls, op: Op, *operands: Any) -> Self:
         """Return the pending tensor of an elementwise operation on tensors and Python numbers, which broadcast together.
 
-        The result template of an earlier call with the same specs is reused.
+        The result template of an earlier call with the same specs is reused. Raise ShapeError if the shapes do not broadcast, DTypeError
+        for dtypes that the operation refuses and for other operands, and OutOfBounds for a Python integer out of range.
         """
         keys: list[object] = []
         sources: list[Any] = []
@@ -304,7 +310,8 @@ class TensorBase(MigrationHints):
     def _compute_uncached(cls, op: Op, operands: Sequence[Any]) -> tuple[Self, Recipe | None]:
         """Return the pending tensor of an elementwise operation, without the cache of result templates, and its recipe.
 
-        The recipe is None if the result must not be cached.
+        The recipe is None if the result must not be cached: for a comparison of a signed dtype with uint64, and for a power whose integer
+        exponent is a known scalar. Errors are those of `_compute`.
         """
         if op.name in _COMPARISONS and frozenset([x.dtype for x in operands if isinstance(x, TensorBase)]) in _MIXED_SIGN_PAIRS:
             return cls._compare_mixed_signs(op, operands), None
@@ -334,7 +341,7 @@ class TensorBase(MigrationHints):
 
     @classmethod
     def _compare_mixed_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
-        """Return a comparison of a signed integer dtype with uint64, which have no common dtype.
+        """Return a comparison of two tensors, one of a signed integer dtype and one of uint64, which have no common dtype.
 
         Negative numbers are less than every uint64; non-negative numbers are compared as uint64.
         """
@@ -439,7 +446,8 @@ def is_initialized(x: TensorBase) -> bool:
 
 
 def reads_externally_shared(node: Node) -> bool:
-    """Return whether a pending node reads an externally shared buffer. A plain loop, since this runs for every operation."""
+    """Return whether a direct operand of a pending node is an externally shared buffer. A plain loop, since this runs for every operation.
+    """
     for source in node.sources:  # noqa: SIM110
         if type(source) is Node and source.buffer is not None and source.buffer.externally_shared:
             return True
