@@ -160,7 +160,10 @@ class Optimizer:
         realize(*[t.storage.node for t in (*self.parameters, *state_tensors)])
 
     def _apply_updates(self, moves: Sequence[_ParameterUpdate]) -> None:
-        """Carry out `moves`, updates of parameters that share no memory; recorded once and replayed. New values may stay pending."""
+        """Carry out `moves`, updates of parameters that share no memory; recorded once and replayed. New values may stay pending.
+
+        Missing state tensors are added to the states of `moves`. The caller must have turned the tape off.
+        """
         inputs: list[Node | Scalar] = []
         key: list[object] = [type(self)]
         # For a group, dtype and count of updates: the slice of `inputs` with the settings, and the names of the state tensors.
@@ -278,7 +281,10 @@ class Optimizer:
 
 
 def _replace_content(t: Tensor, new: NodeView) -> None:
-    """Write `new`, which has no further references, into `t`: without a copy if the layouts are equal and the memory is not shared."""
+    """Write `new`, which has no further references, into `t`: without a copy if both fill their storage in equal layouts.
+
+    A tensor in externally shared memory is overwritten by a copy.
+    """
     storage, layout, spec = t.storage, new.layout, t.spec
     can_swap = storage.node.recipe.size == spec.size and layout.layout_key is spec.layout_key and t.offset == layout.offset == 0
     if not can_swap or is_externally_shared(storage.node):
@@ -311,7 +317,7 @@ def _formula_op(name: str, dtype: DType) -> Op:
 
 
 def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
-    """Return the pending result of the formula `name` for `operands`, tensors and numbers, in the dtype of the first."""
+    """Return the pending result of the formula `name` of `_FORMULAS` for `operands`, tensors and numbers, in the dtype of the first."""
     return apply_op(_formula_op(name, operands[0].dtype), operands, operands[0].dtype)
 
 
