@@ -109,7 +109,7 @@ def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = N
 
 
 def percentile(a: Tensor, q: Any, method: str = "linear") -> tuple[Any, int]:
-    """Return the percentiles `q` (0 to 100) of a 1-D chunk as a NumPy array, for Dask to merge, and the element count.
+    """Return the percentiles `q` (0 to 100) of all elements of a chunk as a NumPy array, for Dask to merge, and the element count.
 
     For an empty chunk, return None and 0. `method` is as in `numpy.percentile`.
     """

@@ -21,9 +21,10 @@ _BLOCK_SPACE = 40.0
 
 
 def draw_elements(elements: ShownElements, paint: Paint, highlighted_index: Index | None = None) -> Drawing:
-    """Draw the elements: a row, a grid, a cube, or cubes side by side, with the element at `highlighted_index` marked unless None.
+    """Return a drawing of the elements: a row, a grid, a cube, or cubes side by side; without elements a dashed box.
 
-    `paint` is a function from the index of an element to the colours of the box.
+    `paint` is a function from the index of an element to the colours of the box. The element at `highlighted_index`, unless None, gets
+    another class in the SVG.
     """
     drawing = Drawing()
     if 0 in elements.shape:
@@ -59,7 +60,10 @@ class _Painter:
 
 
 def _draw_blocks(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
-    """Draw the elements with the leading indices `prefix`: a grid, a cube, or a row or column of smaller blocks."""
+    """Draw the elements with the leading indices `prefix` into `drawing`: a grid, a cube, or a row or column of smaller blocks.
+
+    The number of remaining axes decides: up to two, three, or more.
+    """
     remaining_axes = painter.ndim - len(prefix)
     if remaining_axes <= 2:
         _draw_grid(drawing, painter)

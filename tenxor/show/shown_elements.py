@@ -93,12 +93,12 @@ class CellColours:
         self._position_of = {cell: rank / last_rank for rank, cell in enumerate(order)}
 
     def colours_of(self, cell: int) -> BoxColours:
-        """Return the colours of a cell and of the elements stored in it."""
+        """Return the colours of a cell and of the elements stored in it. The cell must be among the shown ones."""
         fill = cell_fill(self._position_of[cell])
         return BoxColours(fill, INK, darken(fill, 0.12))
 
     def line_colour(self, cell: int) -> str:
-        """Return the colour of lines to a cell."""
+        """Return the colour, as `#rrggbb`, of lines to a cell, which must be among the shown ones."""
         return cell_stroke(self._position_of[cell])
 
 

@@ -50,7 +50,7 @@ class ShownTensor(Protocol):
 
 
 def check_tensor(op: str, t: object) -> None:
-    """Raise DTypeError, naming the operation `op`, if `t` is not a tensor."""
+    """Raise DTypeError, naming the operation `op`, if `t` is not a tensor: an object with the attribute `layout`."""
     if not hasattr(t, "layout"):
         raise DTypeError(f"{op}: takes a tensor, not {describe_value(t)}; make one with tx.asarray")
 
@@ -90,9 +90,9 @@ def choose_runs(shape: Sequence[int], edges: Sequence[int], limit: int, kept_ind
 
 
 def _runs(size: int, edge: int, keep: int | None) -> Runs:
-    """Return the shown positions of an axis of `size` positions: `edge` at either end, at least the first position.
+    """Return the shown positions of an axis of `size` positions, as runs: `edge` at either end, at least the first position.
 
-    The position `keep` is shown too, unless None.
+    All positions are shown if `size` is at most `2 * edge + 1`. The position `keep` is shown too, unless None.
     """
     if size <= 2 * edge + 1:
         return (range(size),)
