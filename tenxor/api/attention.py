@@ -97,8 +97,7 @@ def _attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return the result of `scaled_dot_product_attention`, a new tensor. Its parameters are positional here so that calls can be recorded.
-    """
+    """Return the result of `scaled_dot_product_attention`, a new tensor. Its parameters are positional here, so calls can be recorded."""
     if check_flag("enable_gqa", enable_gqa):
         return _attend_grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_copy_if_shared(asarray(t)) for t in (query, key, value)]

@@ -131,8 +131,8 @@ def conv2d() -> None:
     Returns
     -------
     Tensor
-        New tensor ([N,] O, H', W') of the dtype to which the operands promote. Integers are summed modulo 2 to their width, float16 and
-        bfloat16 in float32.
+        New tensor ([N,] O, H', W') of the dtype to which the operands promote. Integers are summed modulo 2 to the power of their width,
+        float16 and bfloat16 in float32.
 
     Raises
     ------

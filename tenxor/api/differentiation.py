@@ -537,8 +537,7 @@ def _result_tensors(op: str, value: Any) -> list[Tensor]:
 
 
 def _check_scalar(op: str, value: Any) -> None:
-    """Raise ArgumentError unless `value`, a function's result, is a tensor, and ShapeError unless it has one real floating-point element.
-    """
+    """Raise ArgumentError unless `value`, a function's result, is a tensor; ShapeError unless it has one real floating-point element."""
     if not isinstance(value, Tensor):
         advice = "with has_aux=True it may return a pair" if type(value) is tuple else "not what float(), .item() or .numpy() gives"
         raise ArgumentError(f"{op}: the function gave {describe_with_type(value)}; it must return a tensor; {advice}")

@@ -1,7 +1,6 @@
-"""The parser of `einsum`'s subscripts, such as `"ij,jk->ik"`, which name the axes of each operand and of the result.
-
-The parser gives each axis a label. A letter is its own label. The axes of an ellipsis have the labels -1, -2, and so on, counted from the
-last axis, because they broadcast.
+"""The parser of `einsum`'s subscripts, such as `"ij,jk->ik"`, which name the axes of each operand and of the result. The parser gives each
+axis a label. A letter is its own label. The axes of an ellipsis have the labels -1, -2, and so on, counted from the last axis, because they
+broadcast.
 """
 
 from __future__ import annotations

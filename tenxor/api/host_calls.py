@@ -1,6 +1,5 @@
-"""Calls of NumPy's operations (`native/`) on tensors, and their derivatives.
-
-A direct call (`DirectCall`) is a C loop of NumPy, or generated code, that the fast path runs on the memory of tensors to replay a call.
+"""Calls of NumPy's operations (`native/`) on tensors, and their derivatives. A direct call (`DirectCall`) is a C loop of NumPy, or
+generated code, that the fast path runs on the memory of tensors to replay a call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`check_nan`: find the operation with the first NaN."""
+"""`check_nan`: find the operation with the first NaN. A line is a file and a line number of the user's program, or None if unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Padding: tensors with further elements at the ends of their axes."""
+"""Padding: tensors with borders, further elements at both ends of their axes. The width of a border is its number of elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Medians and quantiles. The q-quantile is the number below which a fraction q of the elements lies."""
+"""Medians and quantiles. The q-quantile is the number below which a fraction q of the elements lies. A position among the elements in
+sorted order is an index, counted from 0, and a weight from 0 to 1 for the way to the next element.
+"""
 
 from __future__ import annotations
 

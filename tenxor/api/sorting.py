@@ -1,4 +1,4 @@
-"""Sorting, and the indices that sort.
+"""Sorting, and the indices that sort. The rank of an element is an integer; ranks are in the order of the elements.
 
 NaN counts as larger than all numbers: it is last in ascending order, and first in descending. Complex numbers are ordered by their real
 parts, and equal real parts by their imaginary parts.

@@ -42,7 +42,7 @@ SumAxes = int | Sequence[int | Sequence[int]]  # how many axes are summed over, 
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None, out: Tensor | None = None) -> Tensor:
     """Return the products of two tensors summed along one axis, as a new tensor.
 
-    Dtypes promote. Integers are summed modulo 2 to their width, float16 and bfloat16 in float32. (Array API 2025.12, `vecdot`.)
+    Dtypes promote. Integers wrap around at their width; float16 and bfloat16 are summed in float32. (Array API 2025.12, `vecdot`.)
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _build_vecdot_loops(a: Layout, b: Layout, axis: int) -> Loops:
 def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes | None = None) -> Tensor:
     """Return the products of two tensors summed over pairs of axes, as a new tensor with the other axes of `x1`, then those of `x2`.
 
-    Dtypes promote. Integers are summed modulo 2 to their width, float16 and bfloat16 in float32. (Array API 2025.12, `tensordot`.)
+    Dtypes promote. Integers wrap around at their width; float16 and bfloat16 are summed in float32. (Array API 2025.12, `tensordot`.)
 
     Parameters
     ----------

@@ -252,7 +252,10 @@ def _content_offset(path: FilePath, info: zipfile.ZipInfo) -> int:
 
 
 def _to_storable_array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
-    """Return `x`, the tensor `name`, as a NumPy array. Raise DTypeError, beginning with `op`, for bfloat16."""
+    """Return `x`, the tensor `name`, as a NumPy array, over the same memory where possible.
+
+    Raise DTypeError, beginning with `op`, for bfloat16.
+    """
     t = asarray(x)
     if t.dtype is bfloat16:
         raise DTypeError(

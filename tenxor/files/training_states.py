@@ -1,7 +1,5 @@
-"""Training states in files: nested dicts, lists and tuples of tensors, numbers and texts.
-
-Tensors are stored by name. The nesting is stored as JSON text: in the metadata of a safetensors file, or in an array of bytes in an npz
-file.
+"""Training states in files: nested dicts, lists and tuples of tensors, numbers and texts. Tensors are stored by name. The nesting is stored
+as JSON text: in the metadata of a safetensors file, or in an array of bytes in an npz file.
 """
 
 from __future__ import annotations

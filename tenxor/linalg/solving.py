@@ -426,7 +426,7 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
     ShapeError
         If the matrices are not square, or the shapes do not fit.
     LinearAlgebraError
-        If the diagonal has a 0.
+        If the diagonal has a 0, unless `unitriangular`.
 
     References
     ----------

@@ -1,7 +1,6 @@
-"""Layers over graphs: nodes with features, and directed edges, as a list or as a matrix.
-
-A list of edges is an integer tensor (2, E): the source nodes and the target nodes. In an adjacency matrix (N, N), row `i` has the sources
-of node `i`. Messages are summed over segments, the edges with one target, so a list of edges creates no N x N tensor.
+"""Layers over graphs: nodes with features, and directed edges, as a list or as a matrix. A list of edges is an integer tensor (2, E): the
+source nodes and the target nodes. In an adjacency matrix (N, N), row `i` has the sources of node `i`. Messages are summed over segments,
+the edges with one target, so a list of edges creates no N x N tensor.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class Module:
     def _tensors_by_every_name(self) -> dict[str, Tensor]:
         """Return the tensors of this module and all submodules by name, in a new dict.
 
-        A tensor that a module holds under several attributes has several names. The tensors of a shared module have its first name alone.
+        A tensor held by several modules, or under several attributes, has several names. A shared module gives its tensors one name each.
         """
         return {
             _join_names(prefix, name): t

@@ -1,7 +1,6 @@
-"""Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused.
-
-Element `n` of draw number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an ordinary expression: lazy, fused into
-its readers, and not stored unless necessary. A new seed needs no new kernel.
+"""Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused. Element `n` of draw
+number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an ordinary expression: lazy, fused into its readers, and not
+stored unless necessary. A new seed needs no new kernel.
 
 The layout of the counters is stable across versions, so that a seed always gives the same numbers. A Philox block has four words of
 32 bits. The block of an element has `n` as words 0 and 1 of the counter, `d` as words 2 and 3, and the seed as the key, low words first.

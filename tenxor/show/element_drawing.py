@@ -40,7 +40,11 @@ def draw_elements(elements: ShownElements, paint: Paint, highlighted_index: Inde
 
 
 class _Painter:
-    """The elements, colours and box sizes of one picture."""
+    """The elements, colours and box sizes of one picture.
+
+    `paint` is a function from the index of an element to its colours, and `highlighted_index` an index or None. `box_width` is the width of
+    a box and `half_width` half the diagonal of a tile, in pixels.
+    """
 
     def __init__(self, elements: ShownElements, paint: Paint, highlighted_index: Index | None) -> None:
         self.elements = elements

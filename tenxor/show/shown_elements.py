@@ -27,7 +27,10 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownElements:
-    """The shown elements of a tensor by index, in row-major order, with the shown positions of each axis."""
+    """The shown elements of a tensor by index, in row-major order, with the shown positions of each axis.
+
+    `shape` is the shape of the tensor, `runs` has the shown positions of each axis as ranges, and `items` the elements by index.
+    """
 
     shape: tuple[int, ...]
     runs: tuple[Runs, ...]
@@ -77,7 +80,7 @@ class ShownElements:
 
 
 class BoxColours(NamedTuple):
-    """The colours of a box: background, text and border."""
+    """The colours of a box: background, text and border, each as `#rrggbb`."""
 
     fill: str
     ink: str
@@ -103,13 +106,13 @@ class CellColours:
 
 
 class HighlightColours:
-    """Colours to highlight the element at a given index."""
+    """Colours to highlight the element at a given index; all other elements get neutral colours."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
 
     def colours_of(self, index: Index) -> BoxColours:
-        """Return the colours of the element at `index`."""
+        """Return the colours of the element at `index`: strong ones for the highlighted element, neutral ones for others."""
         if index == self.index:
             return BoxColours(HIGHLIGHT, HIGHLIGHT_INK, darken(HIGHLIGHT, 0.15))
         return BoxColours(NEUTRAL_FILL, INK, darken(NEUTRAL_FILL, 0.1))

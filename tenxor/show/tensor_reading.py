@@ -61,12 +61,12 @@ def describe_header(t: ShownTensor) -> str:
 
 
 def full_runs(shape: Sequence[int]) -> tuple[Runs, ...]:
-    """Return runs that cover every position of every axis."""
+    """Return, for each axis, one run (a range) that covers every position."""
     return tuple((range(size),) for size in shape)
 
 
 def choose_runs(shape: Sequence[int], edges: Sequence[int], limit: int, kept_index: Sequence[int] | None = None) -> tuple[Runs, ...]:
-    """Return the positions to show of each axis of a tensor of `shape`, about `limit` elements at most.
+    """Return the positions to show of each axis of a tensor of `shape`, as runs (ranges), about `limit` elements at most.
 
     `edges` has for each axis the number of positions to show at either end; an axis of at most one position more than twice the number is
     shown whole. While more than `limit` elements would be shown, the axis with the most shown positions loses a position at either end, the
@@ -115,7 +115,7 @@ def list_positions(runs: Runs) -> list[int]:
 
 
 def list_with_gaps(runs: Runs, size: int) -> list[int | None]:
-    """Return the shown positions of an axis with `size` positions, with None for each gap."""
+    """Return the shown positions of an axis with `size` positions, with None for each gap between runs, and for one at the end."""
     result: list[int | None] = []
     for run in runs:
         if result and run:

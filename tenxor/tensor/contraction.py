@@ -1,6 +1,5 @@
-"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel (`lowering/match_contraction.py`).
-
-Loops (`Loops`) are the layouts of both operands, broadcast to one shape, and the number of leading axes that are axes of the result. The
+"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel (`lowering/match_contraction.py`). Loops
+(`Loops`) are the layouts of both operands, broadcast to one shape, and the number of leading axes that are axes of the result. The
 remaining axes are summed over.
 """
 

@@ -1,7 +1,6 @@
-"""Conversions from and to NumPy, DLPack, Python lists, pickle, text and pictures.
-
-An exported array shares our memory. During the array's life, foreign code may write to this memory, so the buffer is marked as externally
-shared: no pending node may read the buffer, and our own writes go to this memory at once.
+"""Conversions from and to NumPy, DLPack, Python lists, pickle, text and pictures. An exported array shares our memory. During the array's
+life, foreign code may write to this memory, so the buffer is marked as externally shared: no pending node may read the buffer, and our own
+writes go to this memory at once.
 """
 
 from __future__ import annotations
@@ -465,8 +464,7 @@ def copy_in_chunks(target: Array, source: Array) -> None:
 
 
 def _to_lists(array: Array) -> Any:
-    """Return the elements of an array as Python numbers in nested lists, for a 0-d array as a number. Large arrays are converted in chunks.
-    """
+    """Return the elements of an array in nested lists of Python numbers, for a 0-d array a number. Large arrays are read in chunks."""
     if array.size <= MAX_CHUNK_ELEMENTS:
         return array.tolist()
     if array.size > MAX_CHUNK_ELEMENTS * len(array):

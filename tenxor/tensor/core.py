@@ -446,8 +446,7 @@ def is_initialized(x: TensorBase) -> bool:
 
 
 def reads_externally_shared(node: Node) -> bool:
-    """Return whether a direct operand of a pending node is an externally shared buffer. A plain loop, since this runs for every operation.
-    """
+    """Return whether a direct operand of a pending node is an externally shared buffer. A plain loop: this runs for every operation."""
     for source in node.sources:  # noqa: SIM110
         if type(source) is Node and source.buffer is not None and source.buffer.externally_shared:
             return True

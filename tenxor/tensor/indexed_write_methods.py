@@ -160,8 +160,7 @@ def identity_element(reduction: Reduction, dtype: DType) -> Number:
 
 
 def _describe_write(selection: Selection, reduction: Reduction | None, in_range: bool) -> ScatterTarget:
-    """Return the `ScatterTarget` of a write at a selection. `in_range` says that the indices are in range, so that no kernel checks them.
-    """
+    """Return the `ScatterTarget` of a write at a selection. `in_range` says that indices are in range, so that no kernel checks them."""
     scatter_op = intern_scatter(selection.op, reduction, selection.axes, in_range)
     return ScatterTarget(scatter_op, selection.layout, selection.indices, selection.index_layouts)
 

@@ -1,7 +1,6 @@
-"""Joining of many tensors in memory by the fast path: examining a piece in Python takes longer than copying it.
-
-Pieces are the tensors to join. A copy table has a column for each piece, and four rows of int64: the address of the piece's spec, the
-address of its target, its bytes per copied row, and its bytes per element.
+"""Joining of many tensors in memory by the fast path: examining a piece in Python takes longer than copying it. Pieces are the tensors to
+join. A copy table has a column for each piece, and four rows of int64: the address of the piece's spec, the address of its target, its
+bytes per copied row, and its bytes per element.
 """
 
 from __future__ import annotations

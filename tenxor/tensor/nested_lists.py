@@ -1,6 +1,5 @@
-"""Conversion of nested lists of numbers to arrays.
-
-The leaves are the items of the innermost lists: numbers, or tensors and arrays, whose axes then follow those of the lists.
+"""Conversion of nested lists of numbers to arrays. The leaves are the items of the innermost lists: numbers, or tensors and arrays, whose
+axes then follow those of the lists.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """NumPy ufuncs on tensors: calls, and `reduce`, `accumulate`, `outer`, `at` and `reduceat`, by our functions where we have a counterpart.
-
 The remaining ufuncs (`numpy.cbrt`, SciPy's `special`) compute on the same memory, and their results become tensors. Functions take `tx`,
 the module `tenxor`, `out`, an empty tuple or one item for each result, and `options`, further keyword arguments of NumPy.
 """

@@ -1,8 +1,6 @@
-"""Reductions over axes, and cumulative reductions along an axis. Every result is a new, pending tensor.
-
-`axis` is an int, a tuple, or None for every axis; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where`
-is a bool tensor that selects the elements to reduce. `initial` is a further element. `out` is a tensor to write the result into, and is
-returned.
+"""Reductions over axes, and cumulative reductions along an axis. Every result is a new, pending tensor. `axis` is an int, a tuple, or None
+for every axis; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where` is a bool tensor that selects the
+elements to reduce. `initial` is a further element. `out` is a tensor to write the result into, and is returned.
 """
 
 from __future__ import annotations
@@ -345,8 +343,7 @@ class ReductionMethods(ElementwiseMethods):
         return self._find_extremum("argmin", axis, keepdims)
 
     def _find_extremum(self, op: str, axis: int | None, keepdims: bool) -> Self:
-        """Return the result of `op`, "argmax" or "argmin": a new int64 tensor. `axis` is a single axis, or None for the flattened tensor.
-        """
+        """Return the result of `op`, "argmax" or "argmin": a new int64 tensor. `axis` is one axis, or None for the flattened tensor."""
         if axis is not None and type(axis) is not int:
             axis = normalize_axis(op, axis, self.ndim)
         return self._reduce(REDUCTIONS[op], op, axis, keepdims)

@@ -1,6 +1,5 @@
-"""Writes through a view: into the storage as a new node, or in place over the memory of the old node.
-
-The node of a storage holds its content. A write puts a new node into the storage, mostly pending, which may read the old node.
+"""Writes through a view: into the storage as a new node, or in place over the memory of the old node. The node of a storage holds its
+content. A write puts a new node into the storage, mostly pending, which may read the old node.
 """
 
 from __future__ import annotations
