@@ -503,7 +503,7 @@ def _check_bins(op: str, bins: Any) -> int:
 
 
 def _compute_dtype(dtype: DType) -> DType:
-    """Return the dtype in which elements of `dtype` are compared with evenly spaced edges."""
+    """Return the dtype in which elements of `dtype` are compared with evenly spaced edges: at least float32, float64 for integers."""
     return dtype.compute_dtype if dtype.is_float else DEFAULT_FLOAT
 
 

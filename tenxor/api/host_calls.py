@@ -133,7 +133,7 @@ def _abstract_results(
 ) -> tuple[Tensor, ...]:
     """Return placeholder results without memory for operands without memory, and report `direct_call` to the fast path.
 
-    `sizes` is as in `run_host_op`; `direct_call` may be None.
+    `sizes` gives the sizes of axes whose letters in the signature of `op` occur in no operand; `direct_call` may be None.
     """
     shapes, dtypes = infer_result_types(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
     nodes = [Node(intern_recipe(DATA, shape, dtype), buffer=META_BUFFER) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type: ignore[arg-type]

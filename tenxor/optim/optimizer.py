@@ -202,17 +202,21 @@ class Optimizer:
             _replace_content(t, new_value)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of the state tensors of each parameter in `group`. The tensors start at 0."""
+        """Return the names of the state tensors of each parameter in `group`; here none. The tensors start at 0."""
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """Return the scalars of update `count`, from 1 on, for `group`. A recorded update serves scalars with the same positions of 0."""
+        """Return the scalars of update `count`, from 1 on, for `group`. Subclasses must define this method and `_update`.
+
+        A recorded update is replayed with other scalars, as long as those that are 0 stay 0, and no others become 0.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
         """Return the new value of a parameter `x`, and the new value of each of the state tensors `states`, as pending nodes.
 
-        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`.
+        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`; the computation may depend on which
+        of them are 0, but not on the rest of their values. `x` and `gradient` are in the dtype for computations.
         """
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 

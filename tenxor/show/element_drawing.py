@@ -99,7 +99,10 @@ def _add_caption(cube: Drawing, prefix: Index) -> Drawing:
 
 
 def _draw_grid(drawing: Drawing, painter: _Painter) -> None:
-    """Draw a matrix with row and column numbers, a vector as a row without a row number, or a scalar as a single box."""
+    """Draw the elements of `painter` into `drawing`, as a grid of boxes; gaps between shown rows or columns are dots.
+
+    A matrix has row and column numbers, a vector is a row without a row number, and a scalar is a single box.
+    """
     columns = painter.elements.positions_with_gaps(painter.ndim - 1) if painter.ndim else []
     rows = painter.elements.positions_with_gaps(0) if painter.ndim == 2 else []
     lefts = _box_starts(columns or [0], painter.box_width)
@@ -134,7 +137,7 @@ def _box_starts(positions: Sequence[int | None], size: float) -> list[float]:
 
 
 def _draw_box(drawing: Drawing, painter: _Painter, index: Index, x: float, y: float) -> None:
-    """Draw an element as a rounded box with its value, top left corner at (x, y)."""
+    """Draw the element at `index` into `drawing` as a rounded box with its value, the top left corner at (x, y)."""
     colours = painter.paint(index)
     drawing.rect(
         x,

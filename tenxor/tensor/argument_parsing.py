@@ -68,7 +68,10 @@ def is_flag(value: Any) -> bool:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return the flag `value`, the argument `name`, as a bool. Raise ArgumentError for a value like the integer 2 or an array."""
+    """Return the flag `value` as a bool. Raise ArgumentError for another value, such as the integer 2 or an array.
+
+    `name` is the argument's name, with which the message begins.
+    """
     if not is_flag(value):
         raise ArgumentError(f"{name} is {describe_value(value)}; it must be True or False")
     return bool(value)

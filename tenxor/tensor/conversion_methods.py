@@ -503,8 +503,10 @@ def _is_read_only(array: Array) -> bool:
 
 
 def _has_element_strides(array: Array) -> bool:
-    """Return whether the address and the strides of an array are multiples of the element size; the address, of a part for complex
-    elements.
+    """Return whether a tensor can use the memory of `array`: with aligned elements, a whole number of elements apart.
+
+    Each stride must be a multiple of the element size, and the address a multiple of the size of an element, or of one part of a complex
+    element.
     """
     size = array.dtype.itemsize
     address = array.__array_interface__["data"][0]

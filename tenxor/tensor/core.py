@@ -224,10 +224,11 @@ class TensorBase(MigrationHints):
 
     @classmethod
     def _from_node(cls, node: Node, spec: Spec | None = None) -> Self:
-        """Return a new tensor for `node`: with the layout of `spec`, or by default in the node's shape.
+        """Return a new tensor for `node`: with the layout of `spec`, or by default contiguous in the node's shape.
 
-        A node with an externally shared source buffer is computed at once. Further pending nodes may be computed too, to limit the pending
-        graph and its memory.
+        For a default layout with too many elements, raise the errors of `check_element_count`. A pending node with externally shared memory
+        among its sources is computed at once, unless traced. Further pending nodes may be computed too, to limit the pending graph and its
+        memory.
         """
         recipe = node.recipe
         if spec is not None:
@@ -473,7 +474,7 @@ IndexKey = SupportsIndex | slice | EllipsisType | TensorBase | np.ndarray[Any, A
 
 
 def broadcast_op_shapes(op: str, *shapes: Shape) -> Shape:
-    """Return the common shape of `shapes`. A ShapeError names the operation."""
+    """Return the shape to which `shapes` broadcast. If they do not, raise a ShapeError that begins with `op`, the operation's name."""
     try:
         return broadcast_shapes(*shapes)
     except ShapeError as error:

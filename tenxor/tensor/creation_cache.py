@@ -153,13 +153,16 @@ class CreationFunctions:
         return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, kind) else None
 
     def from_number(self, number: float) -> Any:
-        """Return a 0-d tensor of a Python float, int or bool, or None if the fallback must convert it."""
+        """Return a new 0-d tensor of a Python float, int or bool, in the default dtype of this type.
+
+        Return None if the fast path declines, for instance an int outside the range of int64. The fallback must then convert the number.
+        """
         tensor = self.make_uninitialized(*self._uninitialized_recipe((), default_dtype_of(number)))
         kind = LIST_KINDS[type(number)]
         return tensor if tensor is not None and self.fill_from_list([number], tensor.storage.node.buffer, 0, 1, kind) else None
 
     def _uninitialized_recipe(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
-        """Return the recipe and the spec of contiguous data in memory."""
+        """Return the recipe of data in memory of this shape and dtype, and the contiguous spec, from the cache if there."""
         entry = self.uninitialized_recipes.get((shape, dtype))
         if entry is None:
             entry = intern_recipe(DATA, shape, dtype), intern_spec(Layout.contiguous(shape), dtype)

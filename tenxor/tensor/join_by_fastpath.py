@@ -163,7 +163,11 @@ def _compute_start_offsets(sizes: Array) -> Array:
 
 
 def _join_shape(shapes: list[Shape], counts: list[int], axis: int | None, stacked: bool) -> Shape | None:
-    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`. Return None unless the shapes fit together."""
+    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`, or None unless the shapes fit together.
+
+    The pieces are joined along `axis`, along a new axis at this position if `stacked`, or flattened if `axis` is None. `axis` must exist,
+    and counts from the start.
+    """
     first_shape = shapes[0]
     if axis is None:
         return (sum([prod(shape) * n for shape, n in zip(shapes, counts, strict=True)]),)

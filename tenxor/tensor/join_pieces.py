@@ -150,7 +150,11 @@ def _evaluate_pending(tensors: Sequence[TensorBase]) -> bool:
 
 
 def _join_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
-    """Return arrays joined along an axis, or flattened for None. Return None unless they fit and have supported dtypes."""
+    """Return NumPy arrays joined along `axis`, or flattened for None, as a new tensor of class `cls` in the promoted dtype.
+
+    Return None if a dtype is unsupported, if the arrays do not fit, or if their slices across `axis` have no elements. For too many
+    elements raise the errors of `check_element_count`, naming `op`.
+    """
     first_array, dtypes = arrays[0], dtypes_of(arrays)
     if not DTYPE_BY_NUMPY_DTYPE.keys() >= set(dtypes):
         return None

@@ -116,8 +116,10 @@ def _to_integer(x: float, dtype: DType) -> int:
 
 
 def _target_dtype(kinds: set[type], wanted_dtype: DType | None) -> DType:
-    """Return the dtype for reading numbers of the Python types `kinds`, before they are cast to `wanted_dtype` (None for no
-    wanted dtype).
+    """Return the dtype for reading numbers of the Python types `kinds`, before they are cast to `wanted_dtype` (or None).
+
+    For a wanted integer dtype this is the dtype itself, or the default float dtype if there are floats. In other cases it is the default
+    dtype of the highest type: complex, float, int or bool. No numbers, and ints for a wanted float or complex dtype, are read as floats.
     """
     if wanted_dtype is not None and wanted_dtype.is_integer:
         return DEFAULT_FLOAT if float in kinds else wanted_dtype
@@ -204,7 +206,10 @@ def _distinct_results(function: Callable[[Any], _V], items: list[Any]) -> set[_V
 
 
 def reject_result_tuples(leaves: list[Any], kinds: set[type], op: str) -> None:
-    """Raise DTypeError for a named tuple of tensors, like the result of `cummax`: stacking the fields is never intended."""
+    """Raise DTypeError, naming `op`, if `leaves` have a named tuple of tensors, like the result of `cummax`.
+
+    `kinds` are the types of the leaves. Such a tuple would be read as a list of tensors, but stacking its fields is never intended.
+    """
     for kind in kinds:
         fields = getattr(kind, "_fields", ())
         if fields and issubclass(kind, tuple) and any([isinstance(x, TensorBase) for leaf in leaves if type(leaf) is kind for x in leaf]):

@@ -65,13 +65,11 @@ class AtIndexer(Generic[T]):
         return self._scatter_values("at.multiply", value, "prod")
 
     def min(self, value: Operand) -> T:
-        """Return a new tensor: the minimum of each element and the values for it. Raise DTypeError for complex or higher kinds of values.
-        """
+        """Return a new tensor: the minimum of each element and the values for it. Raise DTypeError for complex or higher kinds."""
         return self._scatter_values("at.min", value, "min")
 
     def max(self, value: Operand) -> T:
-        """Return a new tensor: the maximum of each element and the values for it. Raise DTypeError for complex or higher kinds of values.
-        """
+        """Return a new tensor: the maximum of each element and the values for it. Raise DTypeError for complex or higher kinds."""
         return self._scatter_values("at.max", value, "max")
 
 

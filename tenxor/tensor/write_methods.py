@@ -248,7 +248,8 @@ class WriteMethods(TensorBase):
     ) -> tuple[Node, Layout]:
         """Return the source of a write as a node, numbers included, and its layout over `shape`, the shape written to.
 
-        A source in the memory of the target is copied first, at once if `is_shared`: the target is externally shared.
+        `value` and `source_layout` are the results of `_resolve_source`. A source in the memory of the target is copied first, at once if
+        `is_shared`: the target is externally shared.
         """
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
