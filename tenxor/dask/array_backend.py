@@ -89,7 +89,7 @@ def from_array(x: Any, chunks: Any = "auto", **options: Any) -> Any:
 
 
 def _create(name: str, *args: Any, **options: Any) -> Any:
-    """Return the Dask array that the function `name` of dask.array, such as "ones", creates from NumPy chunks, with tensors as chunks."""
+    """Return the Dask array that the function `name` of dask.array, like "ones", creates from NumPy chunks, with tensors as chunks."""
     with config.set({"array.backend": "numpy"}):
         return asarray(getattr(da, name)(*args, **options))
 

@@ -80,7 +80,7 @@ def divide(a: Any, b: Any, dtype: Any = None) -> Tensor:
 def einsum(subscripts: str, *operands: Any, dtype: Any = None, **layout_and_order: Any) -> Tensor:
     """New tensor: Einstein summation of tensors or arrays, each first cast to `dtype` unless None.
 
-    All further options of NumPy (`order`, `casting`), which Dask passes too, are ignored.
+    Further options of NumPy, passed by Dask too (`order`, `casting`), are ignored.
     """
     tensors = [creation.asarray(x) for x in operands]
     return sum_products(subscripts, *(tensors if dtype is None else [x.astype(dtype, copy=False) for x in tensors]))
@@ -101,7 +101,7 @@ def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.f
 
 
 def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None, **unused_options: Any) -> Tensor:
-    """New tensor: the number of elements that are not NaN in each reduction over `axis`, an int, a tuple, or None for every axis.
+    """New tensor: the number of elements, NaN excluded, in each reduction over `axis`, an int, a tuple, or None for every axis.
 
     `dtype` None gives int64. Further options of Dask are ignored.
     """

@@ -23,7 +23,7 @@ MAX_INLINED_BYTES = 1 << 16  # bytes of a constant to be moved into tasks; it is
 def fuse_tasks(graph: dict[Any, Any], keys: Any) -> dict[Any, Any]:
     """Return a graph (Dask's tasks by key) with fewer tasks and the same results for `keys`, a key or nested lists of keys.
 
-    Small constants are moved into the tasks that read them, chains are fused again, and tasks that only rename are removed. Without small
+    Small constants are moved into the tasks that read them, chains are fused again, and tasks for renaming alone are removed. Without small
     constants, only the last is done.
     """
     requested = set(flatten(keys)) if isinstance(keys, list | set) else {keys}

@@ -131,7 +131,7 @@ def optimize_delayed(graph: Any, keys: Any, **options: Any) -> Any:
 
 
 def _compute_in_tasks(graph: Any) -> Any:
-    """Return a new graph in which each task of the type `Task` itself is a `ComputingTask`, which computes the tensors in its result.
+    """Return a new graph with a `ComputingTask`, which computes tensors in the result, for each task of the type `Task` itself.
 
     A HighLevelGraph gives a HighLevelGraph of materialised layers with the same annotations, another graph a dict in Dask's new form.
     """

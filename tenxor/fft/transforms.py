@@ -51,8 +51,8 @@ def check_norm(norm: str | None) -> str:
 def transform_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None) -> Tensor:
     """Return a transform of `x` along a single axis, as a new tensor. `name` is a function of NumPy: "fft", "ifft", "rfft" or "irfft".
 
-    `x` has a dtype of LAPACK (32 or 64 bits for each part), real for "rfft". `n` is the size of the transform, by default that of the axis,
-    or for "irfft" that of the result. Raise ShapeError for a size below 1, AxisError, and ArgumentError for an unknown `norm`.
+    `x` has a dtype of LAPACK (32 or 64 bits for each part), real for "rfft". `n` is the size of the transform, by default the size of the
+    axis, or for "irfft" of the result. Raise ShapeError for a size below 1, AxisError, and ArgumentError for an unknown `norm`.
     """
     norm = check_norm(norm)
     axis_number = normalize_axis(name, axis, x.ndim)
@@ -105,9 +105,9 @@ def transform_axes(name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None)
 
 
 def apply_transforms(x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
-    """Return `x` after several transforms in order, as a new tensor. A step is the name, the size `n` and the axis of a transform.
+    """Return `x` after one or several transforms in order, as a new tensor. A step is the name, the size `n` and the axis of a transform.
 
-    There is at least one step. Small transforms are done together by NumPy on a copy, so that they are one call for the fast path.
+    Small transforms are done together by NumPy on a copy, so that they are a single call for the fast path.
     """
     sizes, axis_set = [size for _, size, _ in steps], {axis for *_, axis in steps}
     max_size = MAX_COMBINED_SIZE if x.dtype.is_complex or steps[0][0] == "rfft" else MAX_COMBINED_REAL_SIZE

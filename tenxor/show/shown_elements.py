@@ -96,23 +96,23 @@ class CellColours:
         self._position_of = {cell: rank / last_rank for rank, cell in enumerate(order)}
 
     def colours_of(self, cell: int) -> BoxColours:
-        """Return the colours of a cell and of the elements stored in it. The cell must be among the shown ones."""
+        """Return the colours of a shown cell, and of the elements stored in this cell."""
         fill = cell_fill(self._position_of[cell])
         return BoxColours(fill, INK, darken(fill, 0.12))
 
     def line_colour(self, cell: int) -> str:
-        """Return the colour, as `#rrggbb`, of lines to a cell, which must be among the shown ones."""
+        """Return the colour, as `#rrggbb`, of lines to a shown cell."""
         return cell_stroke(self._position_of[cell])
 
 
 class HighlightColours:
-    """Colours to highlight the element at a given index; all other elements get neutral colours."""
+    """Colours to highlight the element at a given index; the remaining elements get neutral colours."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
 
     def colours_of(self, index: Index) -> BoxColours:
-        """Return the colours of the element at `index`: strong ones for the highlighted element, neutral ones for others."""
+        """Return the colours of the element at `index`: strong colours for the highlighted element, otherwise neutral colours."""
         if index == self.index:
             return BoxColours(HIGHLIGHT, HIGHLIGHT_INK, darken(HIGHLIGHT, 0.15))
         return BoxColours(NEUTRAL_FILL, INK, darken(NEUTRAL_FILL, 0.1))

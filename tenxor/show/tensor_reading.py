@@ -61,7 +61,7 @@ def describe_header(t: ShownTensor) -> str:
 
 
 def full_runs(shape: Sequence[int]) -> tuple[Runs, ...]:
-    """Return, for each axis, one run (a range) that covers every position."""
+    """Return, for each axis, a single run (a range) of every position."""
     return tuple((range(size),) for size in shape)
 
 

@@ -364,7 +364,7 @@ class ConversionMethods(WriteMethods):
     def _from_array(cls, array: Any) -> Self:
         """Return a tensor with the elements of a NumPy array, or with the number of a NumPy scalar.
 
-        Memory that stays read-only forever is shared; other memory is copied.
+        Memory that stays read-only forever is shared, and otherwise copied.
         """
         if isinstance(array, np.generic) and (dtype := DTYPE_BY_NUMPY_DTYPE.get(array.dtype)) is not None:
             return cls._from_number(array.item(), dtype)
@@ -380,7 +380,7 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_array_or_same(cls, x: Any) -> Any:
-        """Return a tensor for a NumPy scalar, or for an array of no subclass; return any other `x` itself."""
+        """Return a tensor for a NumPy scalar, or for an array of no subclass; otherwise return `x` itself."""
         return cls._from_array(x) if is_numpy_value(x) else x
 
     @classmethod

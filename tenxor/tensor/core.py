@@ -474,7 +474,7 @@ IndexKey = SupportsIndex | slice | EllipsisType | TensorBase | np.ndarray[Any, A
 
 
 def broadcast_op_shapes(op: str, *shapes: Shape) -> Shape:
-    """Return the shape to which `shapes` broadcast. If they do not, raise a ShapeError that begins with `op`, the operation's name."""
+    """Return the shape to which `shapes` broadcast, or raise a ShapeError that begins with `op`, the operation's name."""
     try:
         return broadcast_shapes(*shapes)
     except ShapeError as error:

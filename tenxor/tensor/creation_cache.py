@@ -162,7 +162,7 @@ class CreationFunctions:
         return tensor if tensor is not None and self.fill_from_list([number], tensor.storage.node.buffer, 0, 1, kind) else None
 
     def _uninitialized_recipe(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
-        """Return the recipe of data in memory of this shape and dtype, and the contiguous spec, from the cache if there."""
+        """Return the recipe of data in memory of this shape and dtype, and the contiguous spec; both are cached."""
         entry = self.uninitialized_recipes.get((shape, dtype))
         if entry is None:
             entry = intern_recipe(DATA, shape, dtype), intern_spec(Layout.contiguous(shape), dtype)

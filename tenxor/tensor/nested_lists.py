@@ -208,7 +208,7 @@ def _distinct_results(function: Callable[[Any], _V], items: list[Any]) -> set[_V
 def reject_result_tuples(leaves: list[Any], kinds: set[type], op: str) -> None:
     """Raise DTypeError, naming `op`, if `leaves` have a named tuple of tensors, like the result of `cummax`.
 
-    `kinds` are the types of the leaves. Such a tuple would be read as a list of tensors, but stacking its fields is never intended.
+    `kinds` are the types of the leaves. The tuple would be read as a list of tensors, but stacking its fields is never intended.
     """
     for kind in kinds:
         fields = getattr(kind, "_fields", ())
