@@ -223,7 +223,11 @@ def _true_indices(condition: Tensor) -> tuple[Tensor, ...]:
 
 
 def _build_function(op: Op) -> Callable[..., Tensor]:
-    """Return the public function of the operation `op`. Its docstring comes from the op table. The fast path can replace the function."""
+    """Return the public function of the operation `op`, by the number of operands unary, binary, or for three `where`.
+
+    The name and the docstring come from the op table; unary and binary functions also take `out` and `where`, and `where` takes `out`. The
+    fast path can replace the function.
+    """
     # `_apply` is looked up on the class: a lookup on the tensor takes a third of the time of a small operation.
 
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:

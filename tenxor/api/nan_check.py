@@ -70,11 +70,11 @@ class _NanChecker:
         self.oldest = next_serial()
 
     def observe_node(self, node: Node) -> None:
-        """Check `node`, which belongs to the current line of the user's program."""
+        """Compute and check `node`, the content of a tensor, made on the current line of the user's program."""
         self._check(node, _find_user_line(), None)
 
     def observe_derivative(self, node: Node, tape_node: TapeNode) -> None:
-        """Check `node`, which belongs to the current line, and to the derivative of `tape_node`."""
+        """Compute and check `node`, made on the current line as part of the derivative of `tape_node`."""
         self._check(node, _find_user_line(), tape_node)
 
     def observe_batch(self, batch: Node, node: Node) -> None:
@@ -87,7 +87,7 @@ class _NanChecker:
             self._check(batch, *line_and_tape_node)
 
     def observe_host_result(self, node: Node, name: str, operands: Sequence[Node]) -> None:
-        """Check `node`, the result of the operation `name` on `operands`, at the current line."""
+        """Check `node`, a result of the host operation `name` on `operands`, made on the current line."""
         line = _find_user_line()
         self._note(node, line, None)
         _check_node(node, name, operands, line, None)
