@@ -1,7 +1,6 @@
-"""Validation of arguments against the annotations of their parameters, with errors of one form.
-
-A function called now and then, such as a constructor or an optimiser, validates before it does anything (`validate_arguments`). A
-function called often validates only after it has failed (`explain_errors`); until then validation costs next to nothing.
+"""Validation of arguments against the annotations of their parameters, with errors of one form. A function called now and then, such as a
+constructor or an optimiser, validates before it does anything (`validate_arguments`). A function called often validates only after it has
+failed (`explain_errors`); until then validation costs next to nothing.
 """
 
 from __future__ import annotations

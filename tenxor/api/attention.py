@@ -97,7 +97,7 @@ def _attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return the result of `scaled_dot_product_attention`. The parameters are the same, by position so that calls can be recorded."""
+    """Return the result of `scaled_dot_product_attention`, a new tensor. Its parameters are positional here, so calls can be recorded."""
     if check_flag("enable_gqa", enable_gqa):
         return _attend_grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_copy_if_shared(asarray(t)) for t in (query, key, value)]
@@ -133,7 +133,8 @@ def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, i
     """Return the attention with fewer key heads than query heads, in axis -3: a group of consecutive query heads shares a key head.
 
     The query heads are split into groups, and each head of `key` and `value` is broadcast over a group. `attn_mask`, if not None, may have
-    an axis of query heads. `is_causal` and `scale` are as in `scaled_dot_product_attention`. Raise ShapeError for unsuitable heads.
+    an axis of query heads. `is_causal` and `scale` are as in `scaled_dot_product_attention`. Raise ShapeError for operands with fewer than
+    three axes, and unless the query heads are a multiple of the key heads, as many as the value heads.
     """
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 3:

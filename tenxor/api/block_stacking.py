@@ -377,6 +377,8 @@ def split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: i
         If the axis does not divide into equal parts.
     AxisError
         If the axis does not exist.
+    ArgumentError
+        If indices are no integers, or if nearly all of many parts would be empty.
 
     Examples
     --------

@@ -50,11 +50,12 @@ MIN_LAZY_ROLL_BYTES = 1 << 19  # bytes from which a tensor is rolled lazily, tog
 
 
 def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
-    """Decorate a function that joins a list of tensors, or moves parts of a `single_tensor`, so that the fast path replays it.
+    """Return a decorator for a function that joins a list of tensors, or moves parts of a `single_tensor`: the fast path replays its calls.
 
-    `arrange` takes the arguments of the function, with a list of tensors first, all of which may hold symbolic sizes. `arrange` returns
-    the layout of the result and the copy of each part, or None if copies do not give the result. Everything that the arrangement depends
-    on must come from the arguments: the fast path applies the arrangement to calls that differ in their numbers.
+    To replay a call is to repeat its copies without its Python code. `arrange` takes the arguments of the function, with a list of tensors
+    first, all of which may hold symbolic sizes. `arrange` returns the layout of the result and the copy of each part, or None if copies do
+    not give the result. Everything that the arrangement depends on must come from the arguments: the fast path applies the arrangement to
+    calls that differ in their numbers.
 
     The fast path cannot tell a list of one tensor from that tensor. So it is asked only about lists, or only about single tensors.
     """
@@ -194,8 +195,8 @@ def _join_recorded(
 ) -> Tensor:
     """Return the new tensor `fast_join()`, or `fallback()` if the former gives None.
 
-    If an operand is on the tape and none is a tracer, the tape records the join as a single tape node. `axis` is the joined axis, None
-    for flattened operands.
+    If `fast_join` first gives None, an operand is on the tape and none is a tracer, the join is made with the tape off. The tape then
+    records it as a single tape node. `axis` is the joined axis, None for flattened operands.
     """
 
     def make() -> Tensor:
@@ -569,7 +570,7 @@ def repeat(x: Operand, repeats: int | Sequence[int] | Tensor, /, axis: int | Non
 
 
 def _count_array(repeats: Any) -> IntArray:
-    """Return `repeats` as an array. Raise ArgumentError if it is ragged."""
+    """Return `repeats` as a NumPy array of any dtype and shape, unchecked. Raise ArgumentError if it is ragged."""
     try:
         counts: IntArray = np.asarray(repeats)
     except ValueError:

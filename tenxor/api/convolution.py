@@ -131,8 +131,8 @@ def conv2d() -> None:
     Returns
     -------
     Tensor
-        New tensor ([N,] O, H', W') of the dtype to which the operands promote. Integers are summed modulo 2 to their width, float16 and
-        bfloat16 in float32.
+        New tensor ([N,] O, H', W') of the dtype to which the operands promote. Integers are summed modulo 2 to the power of their width,
+        float16 and bfloat16 in float32.
 
     Raises
     ------
@@ -394,7 +394,9 @@ def _sum_products(weight: Any, x: Any, left: Layout, right: Layout, spatial_ndim
 class _Phase(NamedTuple):
     """Every `stride`-th element of a transposed convolution's result along one axis, from one of the first `stride` elements on.
 
-    These elements use the same taps of the kernel, so they form an ordinary convolution with these taps.
+    These elements, at `result_slice`, use the same taps of the kernel, so they form an ordinary convolution with these taps. `taps` is the
+    slice of the kernel, in reverse order, or None if no tap reaches the elements. `dilation` is the distance of the taps in `x`. The
+    convolution reads `extent` elements of `x` from `window_start` on, which may lie outside of `x`, where zeros are read.
     """
 
     result_slice: slice  # positions in the result

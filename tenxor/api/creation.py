@@ -173,7 +173,7 @@ array = tensor = asarray
 
 
 def _make_of_dtype(value: Any, dtype: DType) -> Tensor:
-    """Return a new tensor of `dtype` with the elements of `value`, anything that `asarray` accepts."""
+    """Return a new tensor of `dtype` with a copy of the elements of `value`, anything that `asarray` accepts."""
     return asarray(value, dtype=dtype, copy=True)
 
 
@@ -268,7 +268,10 @@ def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | 
 
 
 def memoized_creation(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Return a wrapper of `fallback`, a function of the arguments alone, by which the fast path records and replays calls."""
+    """Return a wrapper of `fallback`, a function whose result depends on its arguments alone, so that the fast path can replay its calls.
+
+    The arguments must hold no tensors. Without the fast path, `fallback` is called.
+    """
     name = fallback.__name__
 
     @wraps(fallback)

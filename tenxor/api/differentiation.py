@@ -462,7 +462,7 @@ class _DerivativeScope:
     def backward_pass(self, results: Sequence[Tensor], result_cotangents: Sequence[Any]) -> list[Tensor]:
         """Return a cotangent for each leaf, in order; zeros for a leaf without influence.
 
-        `result_cotangents` has one for each of `results`.
+        `result_cotangents` has one for each of `results`, cast to its dtype. Raise ShapeError if shapes differ.
         """
         roots = []
         for g, t in zip(result_cotangents, results, strict=True):
@@ -537,7 +537,7 @@ def _result_tensors(op: str, value: Any) -> list[Tensor]:
 
 
 def _check_scalar(op: str, value: Any) -> None:
-    """Raise an error unless `value`, the result of a function, is a tensor with a single real floating-point element."""
+    """Raise ArgumentError unless `value`, a function's result, is a tensor; ShapeError unless it has one real floating-point element."""
     if not isinstance(value, Tensor):
         advice = "with has_aux=True it may return a pair" if type(value) is tuple else "not what float(), .item() or .numpy() gives"
         raise ArgumentError(f"{op}: the function gave {describe_with_type(value)}; it must return a tensor; {advice}")
@@ -587,7 +587,7 @@ def _shape_derivative(t: Tensor, x: Tensor, d: Tensor) -> Tensor:
 def _make_basis(tensors: Sequence[Tensor], k: int, *, batch_last: bool = False) -> list[Tensor]:
     """Return a batch of tangents for each of `tensors`, along a new first axis, or a new last axis if `batch_last`.
 
-    Entry j of the batch is 1 at the flat index j of tensor `k`, and 0 elsewhere and in all other tensors.
+    Entry j of the batch, for each flat index j of tensor `k`, is 1 at this element, and 0 elsewhere and in all other tensors.
     """
     count = tensors[k].size
     basis = []

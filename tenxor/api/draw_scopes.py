@@ -1,8 +1,7 @@
-"""Scopes of random draws: what the draws of a function become while a transform calls, repeats or traces it.
-
-A draw is one number of a generator, its stream; element `n` of the draw is a function of the seed, the stream and the counter `n`
-(`random/__init__.py`). A scope changes these three. Scopes nest as the transforms do: a scope asks the enclosing scope, and the
-outermost scope asks the generator. Scopes hold for the thread that opened them.
+"""Scopes of random draws: what the draws of a function become while a transform calls, repeats or traces it. A draw is one number of a
+generator, its stream; element `n` of the draw is a function of the seed, the stream and the counter `n` (`random/__init__.py`). A scope
+changes these three. Scopes nest as the transforms do: a scope asks the enclosing scope, and the outermost scope asks the generator. Scopes
+hold for the thread that opened them.
 
 - `RecordingScope` notes the draws of a call, and `make_replaying_scope` repeats them (checkpoint, custom_derivative).
 - `BatchScope` gives the elements of a batch the same draw, or one each, or refuses (vmap).

@@ -1,4 +1,6 @@
-"""Sums of products over axes given by letter. A product of two operands is one kernel, without temporaries."""
+"""Sums of products over axes given by letter. A product of two operands is one kernel, without temporaries. A label names an axis
+(`einsum_subscripts.py`); a term is an operand, or a product of operands, with a label for each axis.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def einsum(
 ) -> Tensor:
     """Return the products over axes that share a letter, summed over the letters missing in the result.
 
-    Two operands take one kernel. More are multiplied in pairs. Integers are summed modulo 2 to their width, float16 and bfloat16 in
+    Two operands take one kernel. More are multiplied in pairs. Integers wrap around at their width; float16 and bfloat16 are summed in
     float32; for bools the result tells whether any product is true. (NumPy's `einsum`.)
 
     Parameters

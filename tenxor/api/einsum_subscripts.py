@@ -1,7 +1,6 @@
-"""The parser of `einsum`'s subscripts, such as `"ij,jk->ik"`, which name the axes of each operand and of the result.
-
-The parser gives each axis a label. A letter is its own label. The axes of an ellipsis have the labels -1, -2, and so on, counted from the
-last axis, because they broadcast.
+"""The parser of `einsum`'s subscripts, such as `"ij,jk->ik"`, which name the axes of each operand and of the result. The parser gives each
+axis a label. A letter is its own label. The axes of an ellipsis have the labels -1, -2, and so on, counted from the last axis, because they
+broadcast.
 """
 
 from __future__ import annotations
@@ -95,10 +94,10 @@ def _label_axes(prefix: str, k: int, term: list[str], shape: Shape) -> Labels:
 
 
 def _broadcast_sizes(prefix: str, operands: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Label, int]:
-    """Return the size of each label, broadcast: a size of 1 gives way to any other size.
+    """Return a dict from each label to its size, broadcast: a size of 1 gives way to any other size.
 
     `operands` has the labels of each operand, and `shapes` the shapes. Raise ShapeError, beginning with `prefix`, for two different sizes
-    other than 1, and for a diagonal of axes of different sizes.
+    other than 1. Within one operand, whose repeated label takes a diagonal, even the size 1 must not differ.
     """
     sizes: dict[Label, int] = {}
     operand_of: dict[Label, int] = {}  # the operand with the size in `sizes`
@@ -126,7 +125,8 @@ def _broadcast_sizes(prefix: str, operands: Sequence[Labels], shapes: Sequence[S
 def _explicit_result(prefix: str, term: list[str], sizes: dict[Label, int], ellipsis_labels: Labels) -> Labels:
     """Return the labels of the result written after the arrow, split into `term`. `ellipsis_labels` replace an ellipsis.
 
-    `sizes` has the labels of the operands. Raise ArgumentError, beginning with `prefix`, for a repeated or unknown letter.
+    `sizes` has the labels of the operands. Raise ArgumentError, beginning with `prefix`, for a repeated or unknown letter or a second
+    ellipsis. The error is also raised if `ellipsis_labels` is not empty but `term` has no `ELLIPSIS`.
     """
     for letter in term:
         if term.count(letter) > 1:
@@ -166,7 +166,7 @@ def parse_interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 def _letters_for_numbers(k: int, numbers: Any) -> str:
     """Return a letter for each of `numbers`, the axes of operand `k`, or of the result for `k` -1; "..." for Ellipsis.
 
-    Raise ArgumentError for anything but a list of integers below 52 and Ellipsis.
+    Raise ArgumentError for anything but a list, tuple, range or 1-D array of Ellipsis and integers from 0 to 51.
     """
     owner = f"operand {k}" if k >= 0 else "the result"
     if isinstance(numbers, range) or (hasattr(numbers, "tolist") and getattr(numbers, "ndim", 0) == 1):

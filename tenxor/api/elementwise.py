@@ -19,9 +19,9 @@ from .output_arguments import write_out
 
 
 def _apply(op: Op, *values: Any) -> Tensor:
-    """Return the pending result of `op` on a user's operands `values`.
+    """Return the pending result of `op` on a user's operands `values`: tensors, numbers, arrays or sequences.
 
-    Numbers and arrays among them convert as the first tensor requires; without a tensor, the first value becomes one.
+    Arrays and sequences become tensors; numbers take a dtype that fits the tensors. Without a tensor, the first value becomes one.
     """
     first_operand, *other_operands = map(Tensor._from_array_or_same, values)
     if type(first_operand) is Tensor and all([type(value) in _UNCONVERTED_TYPES for value in other_operands]):
@@ -223,7 +223,11 @@ def _true_indices(condition: Tensor) -> tuple[Tensor, ...]:
 
 
 def _build_function(op: Op) -> Callable[..., Tensor]:
-    """Return the public function of the operation `op`. Its docstring comes from the op table. The fast path can replace the function."""
+    """Return the public function of the operation `op`, by the number of operands unary, binary, or for three `where`.
+
+    The name and the docstring come from the op table; unary and binary functions also take `out` and `where`, and `where` takes `out`. The
+    fast path can replace the function.
+    """
     # `_apply` is looked up on the class: a lookup on the tensor takes a third of the time of a small operation.
 
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:

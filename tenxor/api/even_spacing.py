@@ -41,6 +41,7 @@ def linspace(
         Number of elements, 0 or more. `steps` is another name of `num`.
     dtype : dtype, optional
         By default complex128 if `start` or `stop` is complex, else float64. Integer dtypes round down.
+    device : "cpu", optional
     endpoint : bool, default True
         If True, `stop` is the last number.
 

@@ -35,7 +35,11 @@ def is_bfloat16(x: Any) -> bool:
 
 
 def import_exporter(op: str, x: Any, device: str | None, copy: bool | None) -> Tensor:
-    """Return a tensor with the elements of `x`, in shared or new memory. Arguments and errors are those of `from_dlpack`."""
+    """Return a tensor with the elements of `x`, an object with the DLPack protocol. Arguments and errors are those of `from_dlpack`.
+
+    With `copy` true, the memory is new; otherwise it is shared, and with None a copy by the exporter is allowed. `device` is "cpu" or None;
+    None refuses objects in other memory by ArgumentError.
+    """
     dlpack_device = export_foreign(op, x, lambda: tuple(x.__dlpack_device__()))
     if dlpack_device[0] != DLPACK_CPU[0] and device is None:
         raise ArgumentError(

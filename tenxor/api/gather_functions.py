@@ -339,7 +339,8 @@ def _as_operand(x: Any, other_operand: Any) -> Tensor:
 def _keep_comparable(values: Tensor, dtype: DType) -> Tensor:
     """Return the values that an element of `dtype` can equal, in a dtype in which the comparison with `dtype` is exact.
 
-    If the dtypes promote to a dtype that represents both exactly, return every value, otherwise only values representable in `dtype`.
+    If the dtypes promote to a dtype that represents both exactly, return `values` itself. Otherwise return only values representable in
+    `dtype`, as a new 1-D tensor, computed now.
     """
     value_dtype = values.dtype
     if dtype in _WIDE_INTEGERS and (value_dtype.is_float or value_dtype.is_complex):

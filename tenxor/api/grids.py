@@ -243,7 +243,8 @@ def _estimate_slopes(f: Any, step: Any, edge_order: int) -> Tensor:
     """Return the slopes of `f` along the last axis: inside of the parabola through three neighbours, at the ends of a line or a parabola.
 
     `step` is a 0-d tensor, the distance of neighbours, or a 1-D tensor of the coordinates. `edge_order` is 1 for a line, 2 for a parabola.
-    With equal spacing, the middle of three neighbours does not affect the parabola's slope, even if infinite.
+    With equal spacing, the middle of three neighbours does not affect the parabola's slope, even if infinite. The axis must have at least
+    `edge_order` + 1 elements.
     """
     gaps: Any = diff(step) if step.ndim else step.expand((f.shape[-1] - 1,))
     secants: Any = diff(f, axis=-1) / gaps
@@ -341,7 +342,11 @@ def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tu
 
 
 def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
-    """Return the matrices `x` with zeros where `keep`, a comparison of the column with the row plus `k`, is false."""
+    """Return the matrices `x` with zeros where `keep`, a comparison of the column with the row plus `k`, is false.
+
+    `keep` is the name of an operation, such as "less_equal" for a lower triangle. Raise ShapeError, beginning with `op`, for fewer than two
+    axes.
+    """
     x = asarray(x)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; it must have at least 2, those of a matrix")

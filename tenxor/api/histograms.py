@@ -79,9 +79,10 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
 
 
 def _find_counting_call(min_length: int, x: Tensor, *weights: Tensor) -> CountingOp | None:
-    """Return the direct call to count the elements of `x`, or to sum `weights`, with at least `min_length` results.
+    """Return the direct call that counts the elements of `x`, or sums `weights`, with at least `min_length` results.
 
-    Return None for many elements, or if generated code does not count the dtype.
+    A direct call is generated code that the fast path runs on the operands' memory. Return None for more than `MAX_COUNTED_ELEMENTS`
+    elements, or if generated code does not count the dtype.
     """
     return describe_bincount(x.dtype, min_length) if x.size <= MAX_COUNTED_ELEMENTS else None
 
@@ -276,7 +277,11 @@ def _histogram_of_small(count: int, bin_range: Sequence[Any] | None, dtype: DTyp
 
 
 def _small_by_edges(x: Tensor, bins: Any) -> tuple[Tensor, ...] | None:
-    """Return counts and edges of small `x` for given edges, computed by NumPy; None for large `x`, other `bins`, or unsuitable dtypes."""
+    """Return counts and edges of small `x` for given edges, computed by NumPy, or None if the caller must compute them.
+
+    None stands for `MAX_NUMPY_COPY_ELEMENTS` elements or more, `bins` other than 1-D edges, complex dtypes, and int64 beside uint64. Raise
+    ArgumentError if the edges do not ascend.
+    """
     if not (isinstance(bins, (list, tuple, Tensor)) and (type(bins) is not Tensor or bins.ndim == 1)) or x.size >= MAX_NUMPY_COPY_ELEMENTS:
         return None
     edges = asarray(bins)
@@ -460,8 +465,8 @@ def _count_cells(
 def _find_edges(op: str, x: Tensor, bins: Any, bin_range: Any) -> tuple[Tensor, bool]:
     """Return the edges of bins, and whether they are evenly spaced. `bins` is a number, a rule of NumPy, or a list or tensor of edges.
 
-    `bin_range` is a pair of limits for evenly spaced edges, or None for the extremes of `x`. Raise an error for complex `x`, invalid edges,
-    or an invalid range.
+    `bin_range` is a pair of limits for evenly spaced edges, or None for the extremes of `x`. Raise DTypeError for complex `x`, and
+    ArgumentError for invalid edges, or an invalid range; errors begin with `op`.
     """
     if x.dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {x.dtype}, which has no order; use tx.real(x) or tx.abs(x)")
@@ -498,7 +503,7 @@ def _check_bins(op: str, bins: Any) -> int:
 
 
 def _compute_dtype(dtype: DType) -> DType:
-    """Return the dtype in which elements of `dtype` are compared with evenly spaced edges."""
+    """Return the dtype in which elements of `dtype` are compared with evenly spaced edges: at least float32, float64 for integers."""
     return dtype.compute_dtype if dtype.is_float else DEFAULT_FLOAT
 
 

@@ -1,4 +1,6 @@
-"""Calls of NumPy's operations (`native/`) on tensors, and their derivatives."""
+"""Calls of NumPy's operations (`native/`) on tensors, and their derivatives. A direct call (`DirectCall`) is a C loop of NumPy, or
+generated code, that the fast path runs on the memory of tensors to replay a call.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def call_host_op(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_AX
 
 
 def _small_direct_call(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> DirectCall | None:
-    """Return a direct call, of a C loop or generated code, for `op` on small operands, or None if none exists.
+    """Return a `DirectCall`, of a C loop or generated code, for `op` on small operands, or None if none exists.
 
     `sizes` has no influence; `options` are the options of `op.compute`.
     """
@@ -83,9 +85,9 @@ def _small_direct_call(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[st
 
 
 def _large_direct_call(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> DirectCall | None:
-    """Return a direct call for `op` on large operands; None if none exists, or if the work must stay interruptible.
+    """Return a `DirectCall` for `op` on large operands; None if none exists, or if the work must stay interruptible.
 
-    `sizes` and `options` are as in `run_host_op`.
+    `sizes` and `options` are as in `call_host_op`.
     """
     direct_call = choose_direct_call(op, [t.dtype for t in operands], options, operands[0].shape[-1] if operands[0].ndim else 0)
     return direct_call and accept_direct_call(direct_call, *estimate_work(op, [t.shape for t in operands], operands[0].dtype, sizes))
@@ -131,7 +133,7 @@ def _abstract_results(
 ) -> tuple[Tensor, ...]:
     """Return placeholder results without memory for operands without memory, and report `direct_call` to the fast path.
 
-    `sizes` is as in `run_host_op`; `direct_call` may be None.
+    `sizes` gives the sizes of axes whose letters in the signature of `op` occur in no operand; `direct_call` may be None.
     """
     shapes, dtypes = infer_result_types(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
     nodes = [Node(intern_recipe(DATA, shape, dtype), buffer=META_BUFFER) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type: ignore[arg-type]
@@ -152,7 +154,8 @@ def _report_results(op: HostOp, operands: Sequence[Tensor], results: tuple[Tenso
 def _defer_host_op(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
     """Return pending results of `op` for one batch element, while a function is traced. They are computed for the whole batch at once.
 
-    `operands` are the operands of the batch element. `sizes` and `options` are as in `run_host_op`.
+    `operands` are the operands of the batch element. `sizes` and `options` are as in `call_host_op`. A batch of an operand that `op` takes
+    unbatched is computed element by element.
     """
     loop_ndims = [0 if is_unbatched(letters) else t.ndim - len(letters) for t, letters in zip(operands, op.operand_axes, strict=True)]
 
@@ -197,7 +200,7 @@ def defer_to_batch(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -
 
 
 def is_on_tape(*tensors: Tensor) -> bool:
-    """Return whether the tape records results of these tensors. Tracers of a batch count as recorded."""
+    """Return whether the tape records results of these tensors. Tracers of a batch count as recorded. With the tape off, return False."""
     tape_nodes = [tape_node for t in tensors if (tape_node := t.node.tape_node) is not None]
     return (
         bool(tape_nodes)
@@ -209,7 +212,7 @@ def is_on_tape(*tensors: Tensor) -> bool:
 def _call_on_tape(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
     """Return the results of the operation `name`, recorded as one tape node with the VJP in `HOST_VJPS`.
 
-    `sizes` and `options` are as in `run_host_op`. Raise DerivativeError if the operation has no VJP.
+    `sizes` and `options` are as in `call_host_op`. Raise DerivativeError if the operation has no VJP.
     """
     from .custom_derivatives import custom_derivative
 

@@ -105,7 +105,10 @@ def _check_tensor(op: str, t: Tensor) -> Tensor:
 
 
 def _heading(node: Node) -> str:
-    """Return the heading of `node`, a node to compute, in the text of `explain`: shape and dtype, or how a write stores it."""
+    """Return the heading of `node`, a node to compute, in the text of `explain`: its shape and dtype.
+
+    For a write, the heading is "written in place", or "stored" without a target layout.
+    """
     if is_write(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"

@@ -1,4 +1,4 @@
-"""`check_nan`: find the operation with the first NaN."""
+"""`check_nan`: find the operation with the first NaN. A line is a file and a line number of the user's program, or None if unknown."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class _NanChecker:
         self.oldest = next_serial()
 
     def observe_node(self, node: Node) -> None:
-        """Check `node`, which belongs to the current line of the user's program."""
+        """Compute and check `node`, the content of a tensor, made on the current line of the user's program."""
         self._check(node, _find_user_line(), None)
 
     def observe_derivative(self, node: Node, tape_node: TapeNode) -> None:
-        """Check `node`, which belongs to the current line, and to the derivative of `tape_node`."""
+        """Compute and check `node`, made on the current line as part of the derivative of `tape_node`."""
         self._check(node, _find_user_line(), tape_node)
 
     def observe_batch(self, batch: Node, node: Node) -> None:
@@ -87,7 +87,7 @@ class _NanChecker:
             self._check(batch, *line_and_tape_node)
 
     def observe_host_result(self, node: Node, name: str, operands: Sequence[Node]) -> None:
-        """Check `node`, the result of the operation `name` on `operands`, at the current line."""
+        """Check `node`, a result of the host operation `name` on `operands`, made on the current line."""
         line = _find_user_line()
         self._note(node, line, None)
         _check_node(node, name, operands, line, None)
@@ -101,7 +101,7 @@ class _NanChecker:
     def _check(self, node: Node, line: _Line, of: TapeNode | None) -> None:
         """Compute and check `node` of the line `line`, and its pending operands. A node of a derivative belongs to the tape node `of`.
 
-        Raise NotANumber for the first NaN.
+        The operand of a reduction is checked only as part of the reduction. Raise NotANumber for the first NaN.
         """
         self._note(node, line, of)
         steps = _collect_pending(node, self.oldest)
@@ -144,7 +144,11 @@ def _check_node(node: Node, name: str, sources: Sequence[Node], line: _Line, of:
 
 
 def _collect_pending(node: Node, oldest: int) -> list[Node]:
-    """Return `node` and the pending operands, direct and indirect, with a serial number above `oldest`, operands first."""
+    """Return `node`, in any case, after the pending operands, direct and indirect, each once and operands first.
+
+    Left out, with the nodes that they read, are traced operands, and operands whose pending graph has a node numbered `oldest` or below
+    (`oldest_serial`).
+    """
     order: dict[Node, None] = {}
     stack = [(node, False)]
     while stack:
@@ -169,7 +173,7 @@ def _has_nan(node: Node) -> bool:
 
 
 def _find_user_line() -> _Line:
-    """Return the current line of the user's program, the innermost call outside of this package, or None if there is none."""
+    """Return the file and the line number of the innermost call outside of this package, or None if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

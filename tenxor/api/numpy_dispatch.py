@@ -130,7 +130,7 @@ class _Parameters:
 @register("parameters of NumPy functions", "the parameters of a function, by function")
 @lru_cache(maxsize=1024)
 def _parameters(function: Callable[..., Any]) -> _Parameters | None:
-    """Return the parameters of a function, or None if it has no signature."""
+    """Return the names of the parameters of a function, as `_Parameters`, or None for a function of NumPy's C code without a signature."""
     try:
         return _Parameters(function)
     except ValueError:  # some of NumPy's C functions have no signature

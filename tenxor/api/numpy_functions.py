@@ -187,7 +187,7 @@ def _polyval(p: Tensor, x: Tensor) -> Tensor:
 def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
     """Return `num` evenly spaced numbers from the elements of `start` to the elements of `stop`, along a new axis at position `axis`.
 
-    `stop` is included only with `endpoint`. With `retstep`, return a pair with the step.
+    `stop` is included only with `endpoint`. With `retstep`, return a pair: the numbers, and the step, a tensor without the new axis.
     """
     points, step = space_evenly("np.linspace", asarray(start), asarray(stop), num, endpoint)
     points = points.moveaxis(0, axis)
@@ -346,7 +346,8 @@ def cov(
 def _check_weights(name: str, values: Any, data: Tensor) -> Tensor | None:
     """Return `values`, the weights of the observations (columns of `data`), as float64, or None for None.
 
-    `name` is "fweights" or "aweights". Raise an error for an invalid shape, dtype or sign.
+    `name` is "fweights" or "aweights". Raise ShapeError unless there is one for each observation, DTypeError for frequencies that are no
+    integers, and ArgumentError for a negative weight.
     """
     if values is None:
         return None
@@ -438,9 +439,8 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a wrapper of a NumPy function that converts tensors to arrays, and results to new tensors.
 
-    Callables among the arguments receive arrays.
-
-    The wrapper raises DerivativeError if a derivative is recorded for an argument.
+    Arguments that are callables are passed on, and receive arrays. The wrapper raises DerivativeError if a derivative is recorded for an
+    argument.
     """
 
     def called(*args: Any, **options: Any) -> Any:

@@ -16,9 +16,9 @@ __all__ = ["cast_to", "cast_operands", "write_out"]
 
 
 def cast_operands(op: str, operands: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:
-    """Return the operands as tensors of `dtype`, or for None of the dtype of the tensor `out`.
+    """Return the operands as tensors of `dtype`, or for None of the dtype of the tensor `out`, one of which must be given.
 
-    Raise DTypeError, beginning with `op`, where `casting` forbids the cast.
+    A tensor of this dtype is returned itself. Raise DTypeError, beginning with `op`, where `casting` forbids the cast.
     """
     wanted = dtype_of(out.dtype if dtype is None and isinstance(out, Tensor) else dtype)
     tensors = [asarray(x) for x in operands]

@@ -1,4 +1,4 @@
-"""Padding: tensors with further elements at the ends of their axes."""
+"""Padding: tensors with borders, further elements at both ends of their axes. The width of a border is its number of elements."""
 
 from __future__ import annotations
 
@@ -222,7 +222,8 @@ def _check_elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> None
 def _check_mode(mode: Any, **values: Any) -> None:
     """Raise ArgumentError for an unknown mode, or for an argument that only other modes take.
 
-    `values` maps the names of arguments to values. An argument with its default value is allowed in every mode.
+    `values` maps names of arguments, keys of `_MODE_ARGUMENTS`, to values; "reflect_type" must be among them. An argument with its default
+    value is allowed in every mode.
     """
     if not isinstance(mode, str) or mode not in _MODES:
         ours = _PYTORCH_MODES.get(mode) if isinstance(mode, str) else None

@@ -1,4 +1,6 @@
-"""Medians and quantiles. The q-quantile is the number below which a fraction q of the elements lies."""
+"""Medians and quantiles. The q-quantile is the number below which a fraction q of the elements lies. A position among the elements in
+sorted order is an index, counted from 0, and a weight from 0 to 1 for the way to the next element.
+"""
 
 from __future__ import annotations
 
@@ -370,7 +372,7 @@ def _check_weights(op: str, w: Tensor, x: Tensor, kept_axes: list[int], axes: tu
     """Return the weights `w` as float64: in the shape of the rows, or as one row for every row.
 
     `w` has the shape of `x`, or the sizes of `axes`, the axes over which quantiles are computed; `kept_axes` are the other axes of `x`.
-    Raise an error for an invalid shape, dtype or value.
+    Raise ShapeError for another shape, DTypeError for complex weights, and ArgumentError for weights that are negative, infinite or all 0.
     """
     axis_sizes = tuple([x.shape[a] for a in axes])
     if w.shape not in (x.shape, axis_sizes):

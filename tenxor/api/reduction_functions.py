@@ -1,8 +1,6 @@
-"""Reductions as functions.
-
-`axis` is an int, a tuple, or None for all axes; with `keepdims` reduced axes stay with size 1. PyTorch's `dim` and `keepdim` are aliases of
-the two. `where` is a bool tensor, true for the elements to reduce; `initial` is one more element; `out` is a tensor for the result, which
-is returned.
+"""Reductions as functions. `axis` is an int, a tuple, or None for all axes; with `keepdims` reduced axes stay with size 1. PyTorch's `dim`
+and `keepdim` are aliases of the two. `where` is a bool tensor, true for the elements to reduce; `initial` is one more element; `out` is a
+tensor for the result, which is returned.
 """
 
 from __future__ import annotations

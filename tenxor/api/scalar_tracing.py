@@ -1,7 +1,6 @@
-"""User-defined scalar functions, compiled into kernels (`tx.map`, `tx.reduce`).
-
-A function is called once with 0-d tensors without values. The operations are recorded in nodes, as always, and read back as a formula.
-Numbers used by the function stay run-time arguments, so a new number needs no new kernel.
+"""User-defined scalar functions, compiled into kernels (`tx.map`, `tx.reduce`). A function is called once with 0-d tensors without values.
+The operations are recorded in nodes, as always, and read back as a formula. Numbers used by the function stay run-time arguments, so a new
+number needs no new kernel.
 """
 
 from __future__ import annotations

@@ -110,7 +110,11 @@ def _count_steps(sequences: Sequence[Tensor], axis: int) -> int:
 
 
 class _Loop(NamedTuple):
-    """The arguments of `scan`, with their tensors as lists. In `sequences` the iterations are the first axis."""
+    """The arguments of `scan`, with their tensors as lists. In `sequences` the iterations are the first axis.
+
+    `step` is the user's function. `state` and `xs` are the nested first state and sequences, whose tensors are `initial_leaves` and
+    `sequences`. The stacked results have the iterations along `axis`. With `reverse`, the loop runs from the last iteration to the first.
+    """
 
     step: Callable[[Any, Any], Any]
     state: Any
@@ -122,9 +126,10 @@ class _Loop(NamedTuple):
     reverse: bool
 
     def run_traced(self) -> tuple[Any, Any] | None:
-        """Return the last state and the stacked results, nested, by tracing the step. Return None if the step must run step by step.
+        """Return the last state and the stacked results, nested, by tracing the step once; None if the caller must use `run_stepwise`.
 
-        The latter is so if the step seeds a generator or cannot run as one plan, or if draws have no values (`run_stepwise`).
+        None is returned if the step seeds a generator, cannot run as one plan, or draws numbers that have no values in an outer traced
+        function. Raise TraceError if the step needs values.
         """
         begin = self.initial_leaves
         carries = [make_placeholder(t.shape, t.dtype) for t in begin]
@@ -190,7 +195,8 @@ class _Loop(NamedTuple):
     def call_step(self, state: Any, x: Any) -> tuple[Any, Any]:
         """Return the next state and the result of the step for the state `state` and the element `x`, as nested tensors.
 
-        Raise an error if the step gives no pair, or a state of another nesting, shape or dtype than the first state.
+        Raise ArgumentError if the step gives no pair, or a state of another nesting than the first state. Raise ShapeError or DTypeError
+        for a state of another shape or dtype, and TraceError for results that are neither tensors nor numbers.
         """
         result = self.step(state, x)
         if not isinstance(result, (tuple, list)) or len(result) != 2:

@@ -45,6 +45,8 @@ def index_add(
     ------
     DTypeError
         If the values have a higher kind than `x` (floats for integers).
+    ShapeError
+        If `source` does not broadcast.
     ArgumentError
         If `axis`, `index` or `source` is missing.
     AxisError, IndexOutOfRange, BadIndex
@@ -135,6 +137,8 @@ def masked_scatter(x: Operand, mask: Operand, source: Operand, /) -> Tensor:
     ------
     DTypeError
         If `mask` is not bool, or if `source` has another dtype than `x`.
+    ShapeError
+        If `mask` does not broadcast, or if `source` has no elements and `mask` is true for an element.
     IndexOutOfRange
         If `source` has fewer elements; raised when the elements are needed.
 

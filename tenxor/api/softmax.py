@@ -155,9 +155,10 @@ def detached_max(x: Any, axis: Axes) -> Any:
 
 
 def _to_float(op: str, x: Operand) -> tuple[Any, DType]:
-    """Return `x` as a tensor in the dtype of the computation, and the dtype of the result.
+    """Return `x` as a tensor in the dtype of the computation, and the dtype of the result, to which the caller casts.
 
-    Raise DTypeError, beginning with `op`, for complex dtypes, which have no order.
+    The result has the dtype of `x` if that is a float, otherwise float64. Raise DTypeError, beginning with `op`, for complex dtypes, which
+    have no order.
     """
     t = asarray(x)
     result_dtype = t.dtype if t.dtype.is_float else DEFAULT_FLOAT

@@ -110,7 +110,7 @@ def _search(x1: Tensor, x2: Tensor, side: str) -> Tensor:
 def _search_mixed_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     """Return the result of `searchsorted` for int64 in uint64 or vice versa, which no dtype unites; `side` is "left" or "right".
 
-    Values of `x2` out of the range of the dtype of `x1` are before or after every element of `x1`.
+    `x1` is sorted. Values of `x2` out of the range of the dtype of `x1` are before or after every element of `x1`.
     """
     if x1.dtype is int64:
         is_beyond, end = x2 > int(int64.highest), x1.size

@@ -1,4 +1,4 @@
-"""Sorting, and the indices that sort.
+"""Sorting, and the indices that sort. The rank of an element is an integer; ranks are in the order of the elements.
 
 NaN counts as larger than all numbers: it is last in ascending order, and first in descending. Complex numbers are ordered by their real
 parts, and equal real parts by their imaginary parts.
@@ -233,7 +233,8 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
 def _lexsort_few_keys(a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Tensor | None = None) -> Tensor:
     """Return the result of `lexsort` along the last axis for up to four keys, `a` the least significant; missing keys are None.
 
-    For 1-D keys with fewer than `MAX_LEXSORT_ELEMENTS` elements, report to the fast path that NumPy's C function can be called directly.
+    For 1-D keys with fewer than `MAX_LEXSORT_ELEMENTS` elements, report a direct call: the fast path may then call NumPy's C function on
+    the memory of other keys.
     """
     keys = [key for key in (a, b, c, d) if key is not None]
     order = _lexsort_along(keys, -1)
@@ -348,9 +349,9 @@ def _flatten_for_axis(op: str, operand: Operand, axis: int | None) -> tuple[Tens
 
 
 def _has_zeros_below(x: Tensor, bits: DType) -> bool:
-    """Return whether `x`, viewed in the integer dtype `bits`, contains -0.0. A stable sort must keep its position among zeros.
+    """Return whether `x`, a tensor of floats viewed in the integer dtype `bits` of equal width, contains -0.0.
 
-    Return True for a tracer.
+    A stable sort must keep its position among zeros. Return True for a tracer.
     """
     return x.node.is_traced or bool((x.view(bits) == int(bits.lowest)).any())
 
@@ -370,7 +371,7 @@ def _is_small(x: Tensor) -> bool:
 
 
 def _sort_order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
-    """Return the indices that sort each of `rows` along the last axis, ascending, or in descending order if `descending`.
+    """Return the indices that sort each of `rows` along the last axis, as an int64 tensor; descending order if `descending`.
 
     If `stable`, equal elements keep their order, in a descending sort too; otherwise their order is arbitrary.
     """
@@ -404,7 +405,8 @@ def _order_by_numpy(rows: Tensor, descending: bool) -> Tensor:
 def _pack_ranks(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
     """Return rank and position of each element packed into one int64, and the mask of the position's bits; None if 64 bits do not suffice.
 
-    Sorting the packed numbers sorts `rows`, in descending order if `descending`, and stably.
+    Sorting the packed numbers sorts `rows`, in descending order if `descending`, and stably. None is returned for float64, and for 64-bit
+    integers of too wide a range.
     """
     if rows.dtype is float64:
         return None  # ranks of float64 take all 64 bits
@@ -424,7 +426,10 @@ def _pack_ranks(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
 
 
 def _compute_ranks(rows: Tensor) -> Tensor:
-    """Return integers in the order of the elements of `rows`: equal ones for zeros of both signs, and the largest for NaN."""
+    """Return integers in the order of the elements of `rows`: equal ones for zeros of both signs, and the largest for NaN.
+
+    Integers are returned themselves, bools as uint8. The dtype must not be complex.
+    """
     bits = _BITS_DTYPE.get(rows.dtype)
     if bits is None:
         return rows.view(uint8) if rows.dtype is boolean else rows

@@ -42,7 +42,7 @@ SumAxes = int | Sequence[int | Sequence[int]]  # how many axes are summed over, 
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None, out: Tensor | None = None) -> Tensor:
     """Return the products of two tensors summed along one axis, as a new tensor.
 
-    Dtypes promote. Integers are summed modulo 2 to their width, float16 and bfloat16 in float32. (Array API 2025.12, `vecdot`.)
+    Dtypes promote. Integers wrap around at their width; float16 and bfloat16 are summed in float32. (Array API 2025.12, `vecdot`.)
 
     Parameters
     ----------
@@ -85,9 +85,10 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
 @register("loops of vecdot", "the loops of a contraction, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_vecdot_loops(a: Layout, b: Layout, axis: int) -> Loops:
-    """Return the loops of `vecdot` for the layouts of both operands, which have the offset 0. `axis` may be negative.
+    """Return the loops (`Loops`) of `vecdot` for the layouts of both operands, which have the offset 0. `axis` may be negative.
 
-    Raise AxisError if `axis` does not exist, and ShapeError if the shapes do not fit.
+    The summed axis is last, after the broadcast remaining axes. Raise AxisError if `axis` does not exist, and ShapeError if the shapes do
+    not fit.
     """
     (a_axis,), (b_axis,) = (
         normalize_operand_axes("vecdot", "first", a.shape, (axis,)),
@@ -111,7 +112,7 @@ def _build_vecdot_loops(a: Layout, b: Layout, axis: int) -> Loops:
 def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes | None = None) -> Tensor:
     """Return the products of two tensors summed over pairs of axes, as a new tensor with the other axes of `x1`, then those of `x2`.
 
-    Dtypes promote. Integers are summed modulo 2 to their width, float16 and bfloat16 in float32. (Array API 2025.12, `tensordot`.)
+    Dtypes promote. Integers wrap around at their width; float16 and bfloat16 are summed in float32. (Array API 2025.12, `tensordot`.)
 
     Parameters
     ----------
@@ -291,5 +292,5 @@ def outer(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
 @register("loops of outer", "the loops of an outer product, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_outer_loops(a: Layout, b: Layout) -> Loops:
-    """Return the loops of `outer` for the layouts of both operands, which are flattened."""
+    """Return the loops (`Loops`) of `outer` for the layouts of both operands, which are flattened: two loops without a sum."""
     return build_loops(a.reshape((a.size,)), (0,), b.reshape((b.size,)), (1,), (0, 1), ())

@@ -97,7 +97,10 @@ def unique_all(x: Operand, /) -> UniqueAll:
 
 
 def _unique_all_small(x: Tensor) -> UniqueAll:
-    """Return the result of `unique_all`, computed by NumPy, or by operations on the tape if derivatives are recorded for `x`."""
+    """Return the result of `unique_all` for few elements or a tracer, computed by NumPy.
+
+    If derivatives are recorded for `x`, the result is computed by operations on the tape.
+    """
     if is_on_tape(x) and not x.node.is_traced:
         return _unique_all_by_runs(x)
     values, indices, inverse, counts = call_host_op("unique_all", _flatten_for_numpy(x))
@@ -226,7 +229,7 @@ def unique_values(x: Operand, /) -> Tensor:
 
 
 def _report_unique_call(x: Tensor, results: Sequence[Tensor], result_count: int) -> None:
-    """Report to the fast path the direct call that gives `results` for `x`. Do nothing unless every result is 1-D.
+    """Report to the fast path the `DirectCall` that gives `results` for `x`, to be replayed. Do nothing unless every result is 1-D.
 
     `result_count` tells which fields of `unique_all` the results are: a constant `UNIQUE_...`.
     """
@@ -235,7 +238,7 @@ def _report_unique_call(x: Tensor, results: Sequence[Tensor], result_count: int)
 
 
 def _find_unique_call(result_count: int, x: Tensor) -> CountingOp | None:
-    """Return the direct call that finds distinct elements of `x`, or None for many elements or an unsuitable dtype.
+    """Return the `DirectCall` that finds distinct elements of `x`, or None for many elements or an unsuitable dtype.
 
     `result_count` tells which fields of `unique_all` are wanted: a constant `UNIQUE_...`.
     """
@@ -264,7 +267,8 @@ def unique_along(x: Tensor, axis: int) -> UniqueAll:
 class _Runs:
     """The runs of equal elements of `x` in sorted order, or of equal rows if `order`, the indices that sort the rows, is given.
 
-    `order` are the sorting indices, `run_starts` the positions in sorted order where a run begins, and `values` an element of each run.
+    `order` are the sorting indices, `run_starts` the positions in sorted order where a run begins, and `starts_run` says so of each
+    position. `values` has an element of each run, and `shape` is the shape of `inverse`.
     """
 
     def __init__(self, x: Tensor, order: Tensor | None = None) -> None:
@@ -315,7 +319,10 @@ class _CountedRange:
 
 
 def _count_range(x: Tensor) -> _CountedRange | None:
-    """Return the counters of the integers in `x`, or None for few elements, other dtypes, wide ranges and tracers."""
+    """Return the counters of the integers in `x`, or None for few elements, other dtypes, wide ranges and tracers.
+
+    A range is wide if the largest integer exceeds the smallest by the number of elements or more.
+    """
     if not x.dtype.is_integer or x.size < MAX_UNRANKED_ELEMENTS or x.node.is_traced:
         return None
     low, high = int(x.min()), int(x.max())

@@ -69,7 +69,7 @@ def _map_operands(op: str, function: Function, operands: Sequence[Tensor]) -> Te
 
 
 def _apply_traced(traced: TracedFunction, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
-    """Return the node of the function `traced` applied to `operands`, expanded to `shape`.
+    """Return the pending node of the function `traced` applied to each element of `operands`, expanded to `shape`.
 
     The numbers and single elements that the function reads from outside are further operands.
     """
@@ -101,7 +101,7 @@ def _inline_constants(op: str, traced: TracedFunction) -> Expr:
 
 
 def _constant(value: Number, dtype: DType) -> Const:
-    """Return `value` as a constant of `dtype` in a formula."""
+    """Return `value` as a constant of `dtype` in a formula. `value` must not be complex for a real dtype."""
     if dtype.is_complex:
         return Const(complex(value), dtype)
     assert not isinstance(value, complex)
@@ -311,7 +311,8 @@ _REDUCTION_OF_FUNCTION = {
 def _find_reduction(add: Function | None, products: Tensor) -> Reduction:
     """Return the reduction by the user's function `add`: the sum for None, and the built-in reduction for functions such as `tx.maximum`.
 
-    `products` is the tensor to reduce.
+    Other functions are traced for states and elements of the dtype of `products`, the tensor to reduce; they may be applied in any order.
+    Raise TraceError if a function cannot be traced.
     """
     if add is None:
         return REDUCTIONS["sum"]

@@ -103,7 +103,10 @@ def vmap(
 
 
 class _Batch:
-    """The batched arguments of a function (`placeholders`), with a placeholder for a batch element of each, and their batch size `size`."""
+    """The batched arguments of a function, with their batch size `size`, None before the first.
+
+    `placeholders` maps the placeholder for a batch element of each argument to the batched tensor and its batch axis.
+    """
 
     def __init__(self) -> None:
         self.size: int | None = None
@@ -136,7 +139,8 @@ class _Batch:
         """Return the results of the function for the whole batch, nested like `value`, the traced results for one batch element.
 
         `out_axes` is the position of the batch axis in every result, or has a position for each. `draw_batches` maps further placeholders,
-        for random draws, to batches. Raise TraceError for a result that is no tensor, and ArgumentError for a wrong number of `out_axes`.
+        for random draws, to nodes with their values for the batch. Raise TraceError for a result that is no tensor or number, and
+        ArgumentError for a wrong number of `out_axes`.
         """
         assert self.size is not None
         tensors: list[Any] = list_leaves(value)

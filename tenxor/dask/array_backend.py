@@ -19,9 +19,10 @@ __all__ = ["TensorBackend", "asarray", "from_array"]
 
 
 def to_tensor(block: Any) -> Tensor:
-    """Return a chunk as a tensor over the same memory; Dask never writes to chunks. Raises DTypeError for a dtype missing in Tenxor.
+    """Return a chunk, a tensor or array, as a tensor over the same memory; Dask never writes to chunks. A tensor is returned itself.
 
-    A chunk in foreign byte order, or with addresses unsuited to the element size, is copied.
+    A chunk in foreign byte order, or with addresses unsuited to the element size, is copied. Raises DTypeError for a dtype missing in
+    Tenxor.
     """
     if type(block) is Tensor:
         return block
@@ -88,7 +89,7 @@ def from_array(x: Any, chunks: Any = "auto", **options: Any) -> Any:
 
 
 def _create(name: str, *args: Any, **options: Any) -> Any:
-    """Return the Dask array created by the function `name` of dask.array, with tensors as chunks."""
+    """Return the Dask array that the function `name` of dask.array, like "ones", creates from NumPy chunks, with tensors as chunks."""
     with config.set({"array.backend": "numpy"}):
         return asarray(getattr(da, name)(*args, **options))
 
@@ -110,7 +111,7 @@ class TensorBackend(ArrayBackendEntrypoint):  # type: ignore[misc]  # Dask's typ
 
     @classmethod
     def to_backend(cls, data: Any, **options: Any) -> Any:
-        """Return a Dask array with tensors as chunks."""
+        """Return the Dask array `data` with tensors as chunks, converted lazily. `options` are ignored."""
         return asarray(data)
 
     ones = staticmethod(partial(_create, "ones"))

@@ -78,13 +78,19 @@ def divide(a: Any, b: Any, dtype: Any = None) -> Tensor:
 
 
 def einsum(subscripts: str, *operands: Any, dtype: Any = None, **layout_and_order: Any) -> Tensor:
-    """New tensor: Einstein summation. Options of NumPy about memory layout, which Dask passes too, are ignored."""
+    """New tensor: Einstein summation of tensors or arrays, each first cast to `dtype` unless None.
+
+    Further options of NumPy, passed by Dask too (`order`, `casting`), are ignored.
+    """
     tensors = [creation.asarray(x) for x in operands]
     return sum_products(subscripts, *(tensors if dtype is None else [x.astype(dtype, copy=False) for x in tensors]))
 
 
 def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.float64, **unused_options: Any) -> Tensor:
-    """New tensor of `dtype`: the number of elements in each reduction over `axis`. Further options of Dask are ignored."""
+    """New tensor of `dtype`: the number of elements in each reduction over `axis`, an int, several, or None for every axis.
+
+    With `keepdims`, the reduced axes stay with size 1. Further options of Dask are ignored.
+    """
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
     reduced_axes = {a % x.ndim for a in axes}
     result_shape = [1 if a in reduced_axes else n for a, n in enumerate(x.shape) if keepdims or a not in reduced_axes]
@@ -95,12 +101,15 @@ def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.f
 
 
 def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None, **unused_options: Any) -> Tensor:
-    """New tensor: the number of elements that are not NaN in each reduction over `axis`. Further options of Dask are ignored."""
+    """New tensor: the number of elements, NaN excluded, in each reduction over `axis`, an int, a tuple, or None for every axis.
+
+    `dtype` None gives int64. Further options of Dask are ignored.
+    """
     return (~elementwise.isnan(x)).sum(axis, keepdims=keepdims, dtype=dtype)
 
 
 def percentile(a: Tensor, q: Any, method: str = "linear") -> tuple[Any, int]:
-    """Return the percentiles `q` (0 to 100) of a chunk as a NumPy array, for Dask to merge, and the element count.
+    """Return the percentiles `q` (0 to 100) of all elements of a chunk as a NumPy array, for Dask to merge, and the element count.
 
     For an empty chunk, return None and 0. `method` is as in `numpy.percentile`.
     """
@@ -110,20 +119,24 @@ def percentile(a: Tensor, q: Any, method: str = "linear") -> tuple[Any, int]:
 
 
 def to_numpy(data: Tensor, **options: Any) -> np.ndarray[Any, Any]:
-    """Return a NumPy array over the memory of a tensor. `options`, which Dask passes too, are ignored."""
+    """Return a NumPy array over the memory of a tensor, or a copy for bfloat16 and layouts without strides. `options` are ignored."""
     return np.asarray(data)
 
 
 def nbytes(t: Tensor) -> int:
-    """Compute the tensor `t` if pending, and return Python's size of the object in bytes, elements included.
+    """Compute the tensor `t` if pending, and return Python's size of the object in bytes, its visible elements included.
 
-    Dask calls this function at the end of a task. A tensor that is not in an array, as in `client.submit`, may still be pending then.
+    This is Dask's `sizeof` of a tensor, called at the end of a task. A tensor that is not in an array, as in `client.submit`, may still be
+    pending then.
     """
     t.realize()
     return sys.getsizeof(t)
 
 
 def content_token(t: Tensor) -> tuple[Any, ...]:
-    """Return a tuple that identifies the content of a tensor in every process: a name, shape, dtype and a hash of the elements."""
+    """Return a tuple that identifies the content of a tensor in every process: a name, shape, dtype and a hash of the elements.
+
+    A pending tensor is computed. Dask names tasks by such tokens.
+    """
     elements = np.ascontiguousarray(np.asarray(t))
     return "tenxor.Tensor", t.shape, t.dtype.name, hash_buffer_hex(elements.reshape(-1).view(np.uint8))

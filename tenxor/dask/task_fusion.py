@@ -21,7 +21,11 @@ MAX_INLINED_BYTES = 1 << 16  # bytes of a constant to be moved into tasks; it is
 
 
 def fuse_tasks(graph: dict[Any, Any], keys: Any) -> dict[Any, Any]:
-    """Return a graph (Dask's tasks by key) with fewer tasks and the same results for `keys`, a key or nested lists of keys."""
+    """Return a graph (Dask's tasks by key) with fewer tasks and the same results for `keys`, a key or nested lists of keys.
+
+    Small constants are moved into the tasks that read them, chains are fused again, and tasks for renaming alone are removed. Without small
+    constants, only the last is done.
+    """
     requested = set(flatten(keys)) if isinstance(keys, list | set) else {keys}
     graph = _remove_aliases(graph, requested)
     constants = {key: _inline_constant(node) for key, node in graph.items() if key not in requested and _is_small_constant(node)}
@@ -54,5 +58,5 @@ def _remove_aliases(graph: dict[Any, Any], requested: set[Any]) -> dict[Any, Any
 
 
 def _substitute(graph: dict[Any, Any], substitutes: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the graph with substitutions: `substitutes` maps each key to be removed to another key, or to a task to be used instead."""
+    """Return a new graph with substitutions: `substitutes` maps each key to be removed to another key, or to a task to be used instead."""
     return {key: node.substitute(substitutes) for key, node in graph.items() if key not in substitutes}

@@ -55,7 +55,10 @@ def compute_result(result: Any) -> Any:
 
 
 def _copy_small_views(x: Any, tensors: list[Tensor]) -> Any:
-    """Return a result with views of at most half of their storage replaced by copies, and append the tensors in it to `tensors`."""
+    """Return a result with views of at most half of their storage replaced by copies, and append the tensors in it to `tensors`.
+
+    Lists, tuples, named tuples and dicts are copied with their items; other objects are returned themselves. Copies are pending.
+    """
     kind = type(x)
     if kind is Tensor:
         tensor: Tensor = x.copy() if 2 * x.nbytes <= x.storage.nbytes else x
@@ -71,11 +74,11 @@ def _copy_small_views(x: Any, tensors: list[Tensor]) -> Any:
 
 
 def limit_pooled_memory(*tensors: Any) -> None:
-    """Limit the pooled memory of this process to twice the size of the tensors among a task's arguments and result, if it is a worker.
+    """Limit the pooled memory of this process to twice the size of the tensors among `tensors`, if the process is a worker of Dask.
 
-    The limit is at least `SPARE_BYTES` bytes, and at most 1/`POOL_MEMORY_DIVISOR` of the worker's memory. A worker spills data and
-    pauses by the memory of its process, including pooled memory: memory left in the pool by a spilled chunk would cause the next chunk
-    to be spilled.
+    `tensors` are a task's arguments and result; other objects count nothing. The limit is at least `SPARE_BYTES` bytes, and at most
+    1/`POOL_MEMORY_DIVISOR` of the worker's memory. A worker spills data and pauses by the memory of its process, including pooled memory:
+    memory left in the pool by a spilled chunk would cause the next chunk to be spilled. `distributed` must be loaded.
     """
     try:
         worker = sys.modules["distributed.worker"].get_worker()
@@ -90,7 +93,8 @@ def limit_pooled_memory(*tensors: Any) -> None:
 def optimize(graph: Any, keys: Any, **options: Any) -> Any:
     """Return the graph of an array after Dask's optimisation for the results `keys`; `options` are passed to Dask.
 
-    If tensors are among the chunks, each task computes the tensors in the result before the end.
+    If tensors are among the chunks, each task computes the tensors in its result before it ends. A graph without layers is treated so in
+    any case.
     """
     layers = getattr(graph, "layers", None)
     if layers is None:
@@ -106,7 +110,8 @@ def optimize(graph: Any, keys: Any, **options: Any) -> Any:
 def _replace_shuffles(graph: Any, tensor_layers: Iterable[str]) -> Any:
     """Return the graph with layers for tensors in place of P2P rechunking (`p2p_rechunking.py`).
 
-    `tensor_layers` are the names of the layers with tensors as chunks.
+    `graph` is a HighLevelGraph, returned itself if no P2P shuffle is loaded. `tensor_layers` are the names of the layers with tensors as
+    chunks.
     """
     if "distributed.shuffle._rechunk" not in sys.modules:  # then the graph does not rechunk by P2P
         return graph
@@ -126,7 +131,10 @@ def optimize_delayed(graph: Any, keys: Any, **options: Any) -> Any:
 
 
 def _compute_in_tasks(graph: Any) -> Any:
-    """Return the graph with tasks that compute tensors in their results; the annotations of layers stay."""
+    """Return a new graph with a `ComputingTask`, which computes tensors in the result, for each task of the type `Task` itself.
+
+    A HighLevelGraph gives a HighLevelGraph of materialised layers with the same annotations, another graph a dict in Dask's new form.
+    """
     if not isinstance(graph, HighLevelGraph):
         return _convert_tasks(graph, graph)
     complete_graph = ensure_dict(graph)
@@ -138,7 +146,10 @@ def _compute_in_tasks(graph: Any) -> Any:
 
 
 def _convert_tasks(graph: Mapping[Any, Any], all_keys: Iterable[Any]) -> dict[Any, Any]:
-    """Return a graph in Dask's new form with tasks that compute tensors in their results; `all_keys` has the keys of the complete graph."""
+    """Return `graph` as a dict in Dask's new form, whose tasks compute the tensors in their results.
+
+    `graph` maps keys to nodes, also of the old form; `all_keys` has the keys of the complete graph.
+    """
     return {key: _to_computing_task(node) for key, node in convert_legacy_graph(graph, all_keys).items()}
 
 

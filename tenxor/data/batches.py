@@ -133,7 +133,10 @@ class Batches:
         return [order[start : start + self.size] for start in starts]
 
     def _prepare_ahead(self, batch_indices: Sequence[Any]) -> Iterator[Any]:
-        """Yield the batches for the keys `batch_indices` in order. Threads prepare up to twice as many ahead as there are workers."""
+        """Yield the batches for the keys `batch_indices` in order. Threads prepare up to twice as many ahead as there are workers.
+
+        An error of a thread is raised when its batch is due. When the iterator is closed, batches not yet begun are cancelled.
+        """
         with ThreadPoolExecutor(self.workers, "tenxor-batches") as pool:
             pending_batches: deque[Any] = deque()
             try:

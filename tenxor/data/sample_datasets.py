@@ -85,7 +85,10 @@ def toy(name: str, count: NonNegativeInt = 50, seed: int | None = None) -> tuple
 
 
 def _make_spiral(count: int) -> tuple[Tensor, Tensor]:
-    """Return `count` points on two spiral arms, (count, 2), and their classes: 0 for the first half, 1 for the second."""
+    """Return `count` points on two spiral arms, a float32 tensor of shape (count, 2), and their classes, int64.
+
+    The class is 0 for the first half, rounded up, and 1 for the second.
+    """
     half = -(-count // 2)
     position: Any = linspace(0.0, 1.0, half, dtype=float32)
     angle, radius = position * (2.5 * pi), position * 0.45 + 0.02

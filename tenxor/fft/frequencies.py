@@ -97,7 +97,11 @@ def _check_sample_count(n: int) -> int:
 
 
 def _make_frequencies(k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
-    """Return `k / (count * d)` in `dtype`, for the numbers `k` of frequencies. The arguments and errors are as in `fftfreq`."""
+    """Return `k / (count * d)` in `dtype` (None: float64), for the tensor `k` of the numbers of frequencies.
+
+    `count` is the number of samples and `d` their distance in time. Raise DTypeError for a `dtype` that is no float, and ArgumentError for
+    a `d` of 0 or another `device` than "cpu".
+    """
     float_dtype = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if not float_dtype.is_float:
         raise DTypeError(f"fftfreq: the dtype of frequencies must be a real float, not {float_dtype}")
@@ -170,7 +174,10 @@ def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
 
 
 def _roll_axes(x: Operand, axes: Axes, back: int) -> Tensor:
-    """Return a new tensor: `x` rolled by half the size of each of `axes`, forward, or backward if `back` is 1."""
+    """Return a new tensor: `x` rolled by half the size of each of `axes`, rounded down; forward, or backward if `back` is 1.
+
+    None as `axes` means every axis.
+    """
     x = asarray(x)
     axis_list = normalize_axes("fftshift", None if axes is None else parse_ints("fftshift", (axes,)), x.ndim)
     shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in axis_list])

@@ -30,7 +30,10 @@ MIN_MIRRORED_SIZE = 1 << 9  # elements of a real axis; from here on computing ha
 
 
 def check_real(op: str, x: Any) -> Tensor:
-    """Return `x` as a tensor of float32 or float64. Raise DTypeError, beginning with `op`, for complex `x`."""
+    """Return `x` as a tensor of float32 or float64: bfloat16 and float16 become float32, integers float64.
+
+    Raise DTypeError, beginning with `op`, for complex `x`.
+    """
     tensor = as_lapack_dtype(asarray(x))
     if tensor.dtype.is_complex:
         complex_name = op.replace("ihfft", "ifft").replace("rfft", "fft")
@@ -48,7 +51,8 @@ def check_norm(norm: str | None) -> str:
 def transform_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None) -> Tensor:
     """Return a transform of `x` along a single axis, as a new tensor. `name` is a function of NumPy: "fft", "ifft", "rfft" or "irfft".
 
-    `x` has a dtype of LAPACK, real for "rfft". `n` and `norm` are as in `fft`, and for "irfft" `n` is as in `irfft`. Raise their errors.
+    `x` has a dtype of LAPACK (32 or 64 bits for each part), real for "rfft". `n` is the size of the transform, by default the size of the
+    axis, or for "irfft" of the result. Raise ShapeError for a size below 1, AxisError, and ArgumentError for an unknown `norm`.
     """
     norm = check_norm(norm)
     axis_number = normalize_axis(name, axis, x.ndim)
@@ -87,7 +91,10 @@ def _transform_one_axis(x: Tensor, name: str, n: int | None, axis: int, norm: st
 
 
 def transform_axes(name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
-    """Return the transforms `name`, "fft" or "ifft", of `x` along several axes. The further arguments and errors are as in `fftn`."""
+    """Return the transforms `name`, "fft" or "ifft", of `x` along several axes, as a new complex tensor.
+
+    `s` has the size of each transform, and `axes` the axes; the arguments and errors are as in `fftn`.
+    """
     sizes, axis_list = resolve_sizes(x, s, axes)
     check_norm(norm)
     return (
@@ -98,7 +105,10 @@ def transform_axes(name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None)
 
 
 def apply_transforms(x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
-    """Return `x` after several transforms in order, as a new tensor. A step is the name, the size `n` and the axis of a transform."""
+    """Return `x` after one or several transforms in order, as a new tensor. A step is the name, the size `n` and the axis of a transform.
+
+    Small transforms are done together by NumPy on a copy, so that they are a single call for the fast path.
+    """
     sizes, axis_set = [size for _, size, _ in steps], {axis for *_, axis in steps}
     max_size = MAX_COMBINED_SIZE if x.dtype.is_complex or steps[0][0] == "rfft" else MAX_COMBINED_REAL_SIZE
     if x.size and len(steps) == len(axis_set) > 1 and 0 < min(sizes) <= max(sizes) < max_size:
@@ -122,7 +132,8 @@ def _transform_combined(steps: Sequence[tuple[str, int, int]], norm: str, x: Arr
 def resolve_sizes(x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
     """Return the size `n` of each transform, and the transformed axes of `x` counted from the start. `s` and `axes` are as in `fftn`.
 
-    With `halved`, the last axis has a result of `rfft`, and the default size is the size before `rfft`. Raise the errors of `fftn`.
+    With `halved`, the last axis has a result of `rfft`, and the default size is the size before `rfft`. Raise ArgumentError for a wrong
+    number of sizes, and AxisError for a missing axis; sizes are not checked.
     """
     requested = None if s is None else parse_ints("fftn", (s,))
     if axes is None:

@@ -15,9 +15,10 @@ FilePath = str | os.PathLike[str]
 
 
 def check_shape(subject: str, shape: tuple[int, ...]) -> None:
-    """Raise FileError for a shape that no tensor has, with a negative size or too many elements, in a message beginning with `subject`.
+    """Raise FileError, in a message beginning with `subject`, for a shape read from a file that no tensor has.
 
-    Axes of size 0 count as 1, since NumPy rejects large shapes even without elements.
+    Refused are negative sizes, and `MAX_TENSOR_ELEMENTS` elements or more. Axes of size 0 count as 1, since NumPy rejects large shapes even
+    without elements.
     """
     if any(n < 0 for n in shape) or prod([n or 1 for n in shape]) >= MAX_TENSOR_ELEMENTS:
         raise FileError(
@@ -27,9 +28,10 @@ def check_shape(subject: str, shape: tuple[int, ...]) -> None:
 
 @contextmanager
 def replace_atomically(path: FilePath) -> Iterator[Path]:
-    """Yield a temporary path; when the context ends, its file replaces `path` atomically.
+    """Yield a temporary path in the folder of `path`; when the context ends, the file written there replaces `path` atomically.
 
-    If the context ends with an error, the temporary file is deleted and `path` is unchanged.
+    The file is written through to the disk first (fsync). If the context ends with an error, the temporary file is deleted and `path` is
+    unchanged.
     """
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")

@@ -124,7 +124,7 @@ class _Reader:
         self.subject, self.content, self.position = subject, content, 0
 
     def read_bytes(self, count: int) -> bytes:
-        """Return the next `count` bytes, and move behind them."""
+        """Return the next `count` bytes, and move behind them. Raise FileError if fewer are left."""
         if count > self.content.size - self.position:
             raise FileError(
                 f"{self.subject} is cut short: {count} bytes must follow at {self.position}; the file ends at {self.content.size}"
@@ -137,7 +137,7 @@ class _Reader:
         return struct.unpack(form, self.read_bytes(struct.calcsize(form)))[0]
 
     def read_count(self, min_item_bytes: int) -> int:
-        """Return a count of items that follow; raise FileError if not even `min_item_bytes` are left for each."""
+        """Return a count of items that follow, stored in 8 bytes; raise FileError if not even `min_item_bytes` are left for each."""
         count: int = self.read_number("<Q")
         if count * min_item_bytes > self.content.size - self.position:
             raise FileError(
@@ -150,7 +150,10 @@ class _Reader:
         return self.read_bytes(self.read_count(1)).decode("utf-8", "replace")
 
     def read_value(self, kind: int, depth: int = 0) -> Any:
-        """Return the next value, of GGUF's type number `kind`: a text, a number or a list. `depth` is the nesting depth of the value."""
+        """Return the next value, of GGUF's type number `kind`: a text, a number or a list. `depth` is the nesting depth of the value.
+
+        Raise FileError for an unknown type, for more than `_MAX_ARRAY_DEPTH` nested lists, and at the end of the file.
+        """
         if kind == _TEXT_TYPE:
             return self.read_text()
         if kind == _ARRAY_TYPE and depth < _MAX_ARRAY_DEPTH:
@@ -220,7 +223,10 @@ class Gguf(Mapping[str, Tensor]):
 
     @staticmethod
     def _read_entry(reader: _Reader) -> tuple[str, _TensorEntry]:
-        """Return the name and the entry of the next tensor in the header, at the position of `reader`. Offsets begin after the header."""
+        """Return the name and the entry of the next tensor in the header, at the position of `reader`, and move behind it.
+
+        The shape is in reverse order of the file. The offset counts from the end of the header. Raise FileError for damage.
+        """
         name, axes = reader.read_text(), reader.read_number("<I")
         if axes > 64:
             raise FileError(f"{reader.subject} is damaged: tensor {name!r} has {axes} axes; it must have at most 64")

@@ -142,7 +142,7 @@ def save_npz(path: FilePath, /, **tensors: Operand) -> None:
 def write_npz(op: str, path: FilePath, tensors: Mapping[str, Operand]) -> None:
     """Write `tensors` by name to the npz file `path`, uncompressed and aligned. The file is replaced as a whole.
 
-    Raise the errors of `save_npz`, beginning with `op`.
+    Raise ArgumentError for a name that an archive cannot hold, and DTypeError for bfloat16; errors begin with `op`.
     """
     for name in tensors:
         _check_name(op, name)
@@ -199,7 +199,8 @@ def load_npz(path: FilePath, *, mapped: bool = False) -> dict[str, Tensor]:
 def read_npz(op: str, path: FilePath, *, mapped: bool = False) -> dict[str, Tensor]:
     """Return the tensors in the npz file `path`, by name, in the order of the file.
 
-    If `mapped`, uncompressed tensors stay in the file until they are read. Raise the errors of `load_npz`, beginning with `op`.
+    If `mapped`, uncompressed tensors stay in the file until they are read. Raise FileError for a damaged file or Python objects, and
+    DTypeError for elements of an unknown dtype; errors begin with `op`.
     """
     tensors: dict[str, Tensor] = {}
     with Path(path).open("rb") as file:
@@ -251,7 +252,10 @@ def _content_offset(path: FilePath, info: zipfile.ZipInfo) -> int:
 
 
 def _to_storable_array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
-    """Return `x`, the tensor `name`, as a NumPy array. Raise DTypeError, beginning with `op`, for bfloat16."""
+    """Return `x`, the tensor `name`, as a NumPy array, over the same memory where possible.
+
+    Raise DTypeError, beginning with `op`, for bfloat16.
+    """
     t = asarray(x)
     if t.dtype is bfloat16:
         raise DTypeError(
@@ -263,10 +267,10 @@ def _to_storable_array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
 
 
 def _read_tensor(subject: str, file: IO[bytes], size: int, mapped: FilePath | None, begin: int) -> Tensor:
-    """Return the tensor in an npy file of `size` bytes, open as `file`.
+    """Return the tensor in an npy file of `size` bytes, open as `file` at its beginning.
 
-    If `mapped` is a path, the elements stay in that file, in which the npy file begins at byte `begin`. Error messages begin with
-    `subject`.
+    If `mapped` is a path, the elements stay in that file, in which the npy file begins at byte `begin`. Raise FileError for a damaged file
+    or Python objects, and DTypeError for an unknown dtype; errors begin with `subject`.
     """
     try:
         version = np.lib.format.read_magic(file)

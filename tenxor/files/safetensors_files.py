@@ -97,7 +97,7 @@ def save(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str]
 def write_safetensors(op: str, path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
     """Write `tensors` by name and the texts `metadata` to the safetensors file `path`, which is replaced as a whole.
 
-    Raise the errors of `save`, beginning with `op`.
+    Raise ArgumentError for names or texts that a file cannot hold, and DTypeError for complex128; errors begin with `op`.
     """
     for name, text in metadata.items():
         check_argument(op, "each name in metadata", name, "str")
@@ -128,7 +128,10 @@ def write_safetensors(op: str, path: FilePath, tensors: Mapping[str, Any], metad
 
 
 def _check_tensor(op: str, name: Any, x: Any) -> Tensor:
-    """Return `x` as a tensor. Raise ArgumentError or DTypeError, beginning with `op`, if a file cannot hold `x` under the name `name`."""
+    """Return `x` as a tensor. Raise ArgumentError or DTypeError, beginning with `op`, if a file cannot hold `x` under the name `name`.
+
+    Names must be valid Unicode text other than "__metadata__"; complex128 is refused.
+    """
     check_argument(op, "each name", name, "str")
     _check_text(op, name)
     if name == _METADATA:
@@ -188,7 +191,7 @@ def load(path: FilePath, *, mapped: bool = False) -> tuple[dict[str, Tensor], di
 def read_safetensors(op: str, path: FilePath, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors in the safetensors file `path`, by name, and the texts by name, as two dicts.
 
-    If `mapped`, elements stay in the file until they are read. Raise the errors of `load`, beginning with `op`.
+    If `mapped`, elements stay in the file until they are read. Raise FileError, beginning with `op`, for a damaged file or another format.
     """
     if (kind := kind_of_content(path)) != "safetensors":
         raise FileError(f"{op}: {os.fspath(path)!r} is not a readable safetensors file but {kind}; use tx.load(path)")

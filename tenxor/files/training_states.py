@@ -1,7 +1,5 @@
-"""Training states in files: nested dicts, lists and tuples of tensors, numbers and texts.
-
-Tensors are stored by name. The nesting is stored as JSON text: in the metadata of a safetensors file, or in an array of bytes in an npz
-file.
+"""Training states in files: nested dicts, lists and tuples of tensors, numbers and texts. Tensors are stored by name. The nesting is stored
+as JSON text: in the metadata of a safetensors file, or in an array of bytes in an npz file.
 """
 
 from __future__ import annotations
@@ -67,7 +65,10 @@ def save_state(path: FilePath, state: Any) -> None:
 
 
 def write_state(op: str, path: FilePath, state: Any) -> None:
-    """Write `state` to the file `path`, which is replaced as a whole. Raise the errors of `save_state`, beginning with `op`."""
+    """Write `state` to the file `path`, npz for a name with this ending, otherwise safetensors. The file is replaced as a whole.
+
+    Raise ArgumentError, beginning with `op`, for an object, a key or a nesting that a state cannot have.
+    """
     is_npz = Path(path).suffix == ".npz"
     tensors: dict[str, Tensor] = {}
     outline = _Outliner(op, tensors, _encode_for_npz if is_npz else _encode_for_safetensors).outline(state, "", 0)
@@ -118,10 +119,10 @@ def load_state(path: FilePath) -> Any:
 
 
 def read_state(op: str, path: FilePath) -> tuple[Any, bool]:
-    """Return the state in the npz or safetensors file `path`, and True; or for a file that `write_state` has not written, the tensors by
-    name, and False.
+    """Return the state in the npz or safetensors file `path`, and True; for other files of both formats, their tensors by name, and False.
 
-    Raise the errors of `load_state`, beginning with `op`.
+    The other files are those that `write_state` has not written. Raise FileError, beginning with `op`, for a damaged file or another
+    format.
     """
     text: str | bytes | None
     if kind_of_content(path) == "npz":
@@ -202,8 +203,9 @@ class _Outliner:
 
 
 def _key_text(op: str, key: Any, name: str) -> str:
-    """Return `key`, a key of the dict at path `name`, as text. Raise ArgumentError, beginning with `op`, for a key that JSON cannot
-    restore.
+    """Return `key`, a key of the dict at path `name`, as text for a tensor's name.
+
+    Raise ArgumentError, beginning with `op`, for a key that JSON cannot restore: other than a text, a number, a bool or None.
     """
     if key is None or isinstance(key, (bool, int, float, str)):
         with suppress(ValueError):  # an integer of too many digits
@@ -220,7 +222,10 @@ def _key_text(op: str, key: Any, name: str) -> str:
 
 
 def _restore_state(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Return the state described by `outline` (see `_Outliner`). `tensors` maps the names of tensors in the outline to tensors."""
+    """Return the state described by `outline` (see `_Outliner`). `tensors` maps the names of tensors in the outline to tensors.
+
+    A malformed outline raises a ValueError, TypeError, KeyError, AttributeError or IndexError, which the caller replaces by a FileError.
+    """
     ((kind, value),) = outline.items()
     if kind == "tensor":
         return tensors[value]

@@ -1,7 +1,8 @@
 """Backward passes (VJPs) of decompositions and solutions; each function is named like its operation in the host table.
+Such a function takes the cotangents `g` of the results (never None), the `results`, the `operands` and the options of the operation, and
+returns a tuple with the cotangents of the operands.
 
-Such a function takes the cotangents `g` of the results, the `results`, the `operands` and the options. It returns the cotangents of the
-operands. The cotangent of a complex matrix `x` is a `g` for which the value changes by the real part of `sum(conj(g) *
+The cotangent of a complex matrix `x` is a `g` for which the value changes by the real part of `sum(conj(g) *
 dx)`. The formulas are from M. Giles, An extended collection of matrix derivative results (2008), and from M. Seeger et al.,
 Auto-differentiating linear algebra (2017). For equal eigenvalues or singular values, the vectors have no derivative; the result is infinite
 if it depends on one.
@@ -113,7 +114,10 @@ def cofactor_cotangents(g: Tensors, results: Tensors, operands: Tensors, options
 
 
 def slogdet(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
-    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangents `g` of signs and logarithms (`results`)."""
+    """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangents `g` of signs and logarithms (`results`).
+
+    Raise LinearAlgebraError for a singular matrix.
+    """
     (g_sign, g_log), x = g, operands[0]
     factor = g_log
     if x.dtype.is_complex:
@@ -174,7 +178,10 @@ def eigvals(g: Tensors, results: Tensors, operands: Tensors, options: Options) -
 
 
 def _leave_eigenbasis(x: Any, vectors: Any, inner: Any) -> Tensors:
-    """Return a tuple with the cotangent of the matrices `x`, given their eigenvectors `vectors` and the cotangent `inner` in this basis."""
+    """Return a tuple with the cotangent of the matrices `x`, given their eigenvectors `vectors` and the cotangent `inner` in this basis.
+
+    For real `x` the result is the real part.
+    """
     outer = call_host_op("solve", _adjoint(vectors), inner @ _adjoint(vectors))[0]
     return (outer if x.dtype.is_complex else outer.real,)
 
@@ -267,8 +274,9 @@ def _skew_part(x: Any) -> Any:
 def lu(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangents in `g` of their factors `L` and `U`.
 
-    For a square matrix with its rows in the order of the pivots, `inv(L) @ dX @ inv(U)` is `inv(L) @ dL`, below the diagonal, plus `dU @
-    inv(U)`. The columns of U, or the rows of L, beyond a square are solutions of systems with the square factors.
+    The third result is the order of the rows. For a square matrix with its rows in the order of the pivots, `inv(L) @ dX @ inv(U)` is
+    `inv(L) @ dL`, below the diagonal, plus `dU @ inv(U)`. The columns of U, or the rows of L, beyond a square are solutions of systems with
+    the square factors.
     """
     (g_l, g_u, _), (lower, upper, order), (x,) = g, results, operands
     rows, columns = x.shape[-2:]
@@ -290,7 +298,8 @@ def _divide_by_adjoint(x: Any, u: Any) -> Any:
 def qr(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return a tuple with the cotangent of the matrices `operands[0]`, given the cotangents `g` of their factors `Q` and `R` (`results`).
 
-    Raise DerivativeError for more rows than columns if `options["mode"]` is "complete".
+    Raise DerivativeError for more rows than columns if `options["mode"]` is "complete". Raise LinearAlgebraError if the square part of an
+    `R` is singular.
     """
     (g_q, g_r), (q, r), x = g, results, operands[0]
     rows, columns = x.shape[-2:]
@@ -304,7 +313,10 @@ def qr(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Ten
 
 
 def _tall_qr(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
-    """Return the cotangent of `q @ r`, matrices with at least as many rows as columns, given the cotangents `g_q` and `g_r` of both."""
+    """Return the cotangent of `q @ r`, matrices with at least as many rows as columns, given the cotangents `g_q` and `g_r` of both.
+
+    `r` must be regular; a singular one raises LinearAlgebraError.
+    """
     size = r.shape[-1]
     inner = r @ _adjoint(g_r) - _adjoint(g_q) @ q
     lower = tril(inner, k=-1)

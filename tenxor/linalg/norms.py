@@ -80,7 +80,8 @@ def vector_norm(
 def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
     """Return the norm of order `order` of the vectors in `x` along `axis`. With `keepdims`, reduced axes stay with size 1.
 
-    Raise ArgumentError, beginning with `op`, if the order is not a number.
+    `axis` is one axis, several, or None for all, whose elements form one vector. Raise ArgumentError, beginning with `op`, if the order is
+    not a number.
     """
     number = _order_as_float(order)
     if number is None:
@@ -116,7 +117,8 @@ def _max_or_zero(magnitudes: Tensor, axis: Axes, keepdims: bool = False) -> Tens
 def _power_of_magnitudes(x: Tensor, order: float, zero_slope: bool) -> Tensor:
     """Return the nonnegative numbers `x` to the power `order`.
 
-    If `zero_slope` is set and `order` is not negative, the derivative at 0 is 0. Otherwise the derivative may be infinite or NaN.
+    If `zero_slope` is set and `order` is not negative, the value and the derivative at 0 are 0. Otherwise the derivative may be infinite or
+    NaN.
     """
     if not zero_slope or order < 0:
         return x**order

@@ -116,7 +116,8 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
 def _prepare_system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
     """Return the matrices `a` and right-hand sides `b` in one dtype for computation, and the dtype of the result.
 
-    Raise MatrixShapeError, beginning with `op`, if the shapes do not fit.
+    A 1-D `b` is one right-hand side, otherwise its last two axes are matrices. Raise MatrixShapeError, beginning with `op`, if the shapes
+    do not fit, and DTypeError if the dtypes do not promote.
     """
     if b.ndim == 0:
         raise MatrixShapeError(
@@ -181,8 +182,8 @@ def _rtol_or_default(x: Tensor, rtol: Any) -> Any:
 def _pseudo_inverse(x: Tensor, rtol: Any, hermitian: bool = False) -> Tensor:
     """Return the pseudo-inverses of the matrices `x`, with singular values up to `rtol` times the largest counted as 0.
 
-    If `hermitian`, only the lower triangle is read. The derivative assumes constant rank. Its formula does not use singular vectors, so
-    equal singular values are allowed.
+    `rtol` is a number, a number for each matrix, or None for the default. If `hermitian`, only the lower triangle is read. The derivative
+    assumes constant rank. Its formula does not use singular vectors, so equal singular values are allowed.
     """
 
     def call(x: Tensor, rtol: Any) -> Tensor:
@@ -206,7 +207,8 @@ def _pseudo_inverse(x: Tensor, rtol: Any, hermitian: bool = False) -> Tensor:
 def singular_value_cutoff(singular_values: Tensor, x: Tensor, rtol: Any) -> Tensor:
     """Return the bound up to which singular values count as 0: `rtol` times the largest, with a last axis of size 1.
 
-    `singular_values` are the singular values of `x`, descending. If `rtol` is None, the dtype's eps times the longer side of `x` is used.
+    `singular_values` are the singular values of `x`, descending. `rtol` is a number, or a tensor with one for each matrix. If None, the
+    dtype's eps times the longer side of `x` is used.
     """
     rtol = _rtol_or_default(x, rtol)
     factor: Any = rtol if isinstance(rtol, (int, float)) else cast_to(asarray(rtol), singular_values.dtype).expand_dims(-1)
@@ -424,7 +426,7 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
     ShapeError
         If the matrices are not square, or the shapes do not fit.
     LinearAlgebraError
-        If the diagonal has a 0.
+        If the diagonal has a 0, unless `unitriangular`.
 
     References
     ----------
@@ -455,8 +457,8 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
 def _back_substitute(a: Tensor, b: Tensor, unit_diagonal: bool) -> Tensor:
     """Return the solution `x` of `a @ x == b` for upper triangular matrices `a`, computed block by block from the last rows on.
 
-    Each block of the solution is substituted into the equations above. With `unit_diagonal` the diagonal counts as ones. Raise ShapeError
-    if the batches do not broadcast.
+    `b` has a column for each right-hand side. Each block of the solution is substituted into the equations above. With `unit_diagonal` the
+    diagonal counts as ones. Raise ShapeError if the batches do not broadcast, and LinearAlgebraError for a 0 on the diagonal.
     """
     size = a.shape[-1]
     try:

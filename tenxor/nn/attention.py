@@ -140,7 +140,10 @@ class MultiHeadAttention(Module):
         ]
 
     def _adopt_names(self, prefix: str, state: dict[str, Any]) -> None:
-        """Replace PyTorch's names in `state`, after `prefix`. There in_proj_weight has the weights of three maps, one below another."""
+        """Replace PyTorch's names in the dict `state`, after `prefix`, by the names here, in place; other names stay.
+
+        PyTorch's in_proj_weight and in_proj_bias have the values of three maps, one below another, and are split.
+        """
         for kind in ("weight", "bias"):
             stacked = asarray(state.get(f"{prefix}in_proj_{kind}", 0))
             if stacked.ndim and stacked.shape[0] % 3 == 0:

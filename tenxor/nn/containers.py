@@ -96,7 +96,7 @@ class ModuleList(Module):
 
     @validate_arguments
     def append(self, module: Module) -> Self:
-        """Append a module. Return this list."""
+        """Append a module to this list, and return the list. Raise ArgumentError for an object that is no module."""
         self.list.append(module)
         return self
 
@@ -111,7 +111,10 @@ class ModuleList(Module):
 
 
 def _get_item(op: str, items: list[T], k: int) -> T:
-    """Return item `k` of `items`, modules of an object of class `op`. Raise IndexOutOfRange if there is none."""
+    """Return item `k` of `items`, modules of an object of class `op`; a negative `k` counts from the end.
+
+    Raise IndexOutOfRange if there is none, and ArgumentError unless `k` is an integer.
+    """
     check_argument(op, "the number of a module", k, "int")
     if not -len(items) <= k < len(items):
         raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")

@@ -351,14 +351,17 @@ def group_norm(
 
 
 def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None = None) -> None:
-    """Raise ShapeError unless the last axes of `input` have `shape`, and DTypeError for `weight` or `bias` of an unsuitable dtype."""
+    """Raise ShapeError, beginning with `op`, unless the last axes of `input` have `shape`.
+
+    Raise DTypeError unless `weight` and `bias`, if not None, have the dtype of `input`, or are float32 beside narrower floats.
+    """
     if input.shape[input.ndim - len(shape) :] != shape:
         raise ShapeError(f"{op}: input has shape {input.shape}; its last axes must be {shape}, the normalized_shape")
     check_dtypes(op, input, {"weight": weight, "bias": bias}, name="input", narrow=True)
 
 
 def _normalize(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
-    """Return `x` normalised to mean 0 and variance 1 over `axes`. `eps` is added to the variance."""
+    """Return `x` normalised to mean 0 and variance 1 over `axes`, in float32 at least. `eps` is added to the variance."""
     deviations, _, variance = center(x, axes)
     return deviations * (variance + eps).rsqrt()
 

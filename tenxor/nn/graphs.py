@@ -1,7 +1,6 @@
-"""Layers over graphs: nodes with features, and directed edges, as a list or as a matrix.
-
-A list of edges is an integer tensor (2, E): the source nodes and the target nodes. In an adjacency matrix (N, N), row `i` has the sources
-of node `i`. Messages are summed over segments, the edges with one target, so a list of edges creates no N x N tensor.
+"""Layers over graphs: nodes with features, and directed edges, as a list or as a matrix. A list of edges is an integer tensor (2, E): the
+source nodes and the target nodes. In an adjacency matrix (N, N), row `i` has the sources of node `i`. Messages are summed over segments,
+the edges with one target, so a list of edges creates no N x N tensor.
 """
 
 from __future__ import annotations
@@ -328,7 +327,8 @@ class GATv2(Module):
     def _attend_edges(self, source: Any, target: Any, start: Any, end: Any) -> Any:
         """Return the weighted means of the nodes, (N, heads, features), over the edges from the nodes `start` to the nodes `end`.
 
-        `source` and `target` are the mapped features of the nodes, in the same shape. Each node has a further edge to itself.
+        `start` and `end` are integer tensors (E,). `source` and `target` are the mapped features of the nodes, (N, heads, features). Each
+        node has a further edge to itself, also if the list has one.
         """
         count = source.shape[0]
         self_scores = self._scores(source, target)  # scores of the edge from each node to itself
@@ -344,7 +344,8 @@ class GATv2(Module):
     def _attend_matrix(self, source: Any, target: Any, adjacency: Any) -> Any:
         """Return the weighted means of the nodes, (N, heads, features), over the edges in the matrix `adjacency`.
 
-        `source` and `target` are as in `_attend_edges`. Raise ShapeError for a matrix of another shape.
+        An element other than 0 is an edge, and each node has an edge to itself. `source` and `target` are as in `_attend_edges`. Raise
+        ShapeError for a matrix of another shape.
         """
         count = source.shape[0]
         _check_adjacency("GATv2", adjacency, count)

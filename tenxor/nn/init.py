@@ -1,7 +1,6 @@
-"""Initialisers of weights. Each writes into a tensor in place, without recording, and returns the tensor.
-
-`fan_in` is the number of inputs of one result, and `fan_out` the number of results of one input. For a weight (out, in, *kernel) they are
-in and out, times the number of elements of the kernel.
+"""Initialisers of weights. Each writes into a tensor in place, without recording, and returns the tensor. `fan_in` is the number of inputs
+of one result, and `fan_out` the number of results of one input. For a weight (out, in, *kernel) they are in and out, times the number of
+elements of the kernel.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _reduce(op: str, loss: Tensor, reduction: str) -> Tensor:
 
 
 def _reduce_weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | None, mean_of_weights: bool = True) -> Tensor:
-    """Return `loss` times `weight`, unless None, reduced as in `_reduce`.
+    """Return `loss` times `weight`, unless None, reduced by `reduction` "mean" or "sum" to a 0-d tensor, or unchanged for "none".
 
     A mean is divided by the sum of the weights if `mean_of_weights`, otherwise by their number. Raise ShapeError, beginning with `op`,
     unless `weight` has the shape of `loss`.
@@ -377,8 +377,8 @@ def _class_loss(
     """Return minus the log-probabilities `logs` at the classes `target`, times the weights of the classes, reduced by `reduction`.
 
     `axis` is the axis of the classes in `logs`. `smoothing` is the part of a target that is spread over all classes. A mean is divided by
-    the sum of the weights. Where the class is `ignore_index`, loss and weight are 0. An index of no class raises an error when the loss is
-    computed.
+    the sum of the weights. Where the class is `ignore_index`, loss and weight are 0. An index of no class raises IndexOutOfRange, for many
+    indices when the loss is computed.
     """
     target = target.astype(int64, copy=False)
     counts, class_shape = target != ignore_index, (-1, *(1,) * (logs.ndim - 1 - axis))

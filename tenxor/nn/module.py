@@ -118,7 +118,10 @@ class Module:
     # Tensors and submodules
 
     def _members(self) -> Iterator[tuple[str, Any]]:
-        """Yield pairs of a name and a tensor or module, for those that this module holds directly, also in lists, tuples and dicts."""
+        """Yield pairs of a name and a tensor or module, for those that this module holds directly, also in lists, tuples and dicts.
+
+        An object held several times is yielded several times. Items of a container have names such as `layers.0`.
+        """
         for name, value in vars(self).items():
             yield from _walk_members("" if name == self._list_attribute else name, value)
 
@@ -171,7 +174,10 @@ class Module:
                     yield _join_names(prefix, name), value
 
     def _tensors_by_every_name(self) -> dict[str, Tensor]:
-        """Return the tensors of this module and all submodules by name. A tensor that several modules share has several names."""
+        """Return the tensors of this module and all submodules by name, in a new dict.
+
+        A tensor held by several modules, or under several attributes, has several names. A shared module gives its tensors one name each.
+        """
         return {
             _join_names(prefix, name): t
             for prefix, module in self.named_modules()
@@ -385,7 +391,10 @@ class Module:
         return IncompatibleKeys(missing, unknown)
 
     def _adopt_names(self, prefix: str, state: dict[str, Any]) -> None:
-        """Replace PyTorch's names for the tensors of this module in `state` by the names here. The names begin with `prefix`."""
+        """Replace PyTorch's names for the tensors of this module in the dict `state` by the names here, in place.
+
+        The names begin with `prefix`. Here, the names in `_ignored_names` are deleted; subclasses rename others.
+        """
         for name in self._ignored_names:
             state.pop(prefix + name, None)
 
@@ -470,7 +479,7 @@ class Module:
         return ((name, repr(member)) for name, member in self._members() if isinstance(member, Module))
 
     def extra_repr(self) -> str:
-        """Return the text between the parentheses of `repr`."""
+        """Return the text between the parentheses of `repr`: empty, unless a subclass overrides the method."""
         return ""
 
 
@@ -546,6 +555,7 @@ def _replace_tensors(
     """Replace the tensors in `holder[key]`, called `name`, also in nested containers. Append (holder, key, old value) to `replaced`.
 
     `by_name` has the replacements by name, and `replacement_by_id` by the id of the replaced tensor, for tensors held under several names.
+    Lists and dicts are changed in place, while a tuple is replaced by a new one. Modules inside are left out.
     """
     value = holder[key]
     if isinstance(value, Tensor):

@@ -213,7 +213,10 @@ class _BatchNorm(Layer):
         return x if self.bias is None else x + self.bias.reshape(channel_shape)
 
     def _update_statistics(self, mean: Tensor, variance: Tensor, x: Tensor) -> None:
-        """Update the running averages, if kept, by `mean` and `variance` of the batch `x`. Raise ShapeError for one number a channel."""
+        """Update the running averages, if kept, in place by `mean` and `variance` of the batch `x`; the variance is made unbiased.
+
+        Raise ShapeError if the batch has fewer than two numbers for each channel.
+        """
         count = x.size // self.num_features
         if count < 2:
             raise ShapeError(

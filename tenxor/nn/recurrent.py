@@ -100,7 +100,8 @@ class _Recurrent(Module):
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         """Return the next state and the result of a step, given the state and `x`, the input's contribution to the gates.
 
-        `weights` are the parameters of a layer and direction (`_weights`).
+        Subclasses define this method. `weights` are the parameters of a layer and direction (`_weights`). A state is a tensor (N, width),
+        or for several kinds a tuple of them.
         """
         raise NotImplementedError
 
@@ -108,7 +109,8 @@ class _Recurrent(Module):
         """Return the results of the steps for the input `x` of `forward`, and a list of the last states.
 
         `widths` has the number of features of each kind of state, and `initial_states` the initial states, None for zeros. The last states
-        are (num_layers * directions, N, width) each. Raise the errors of a call.
+        are (num_layers * directions, N, width) each, without N for an unbatched `x`. Raise ShapeError or DTypeError if `x` or a state does
+        not fit.
         """
         name, unbatched, axis = type(self).__name__, x.ndim == 2, 1 if self.batch_first else 0
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
@@ -146,7 +148,8 @@ class _Recurrent(Module):
         """Return the initial states of `rows` sequences as tensors (count, N, width), zeros for each None in `initial_states`.
 
         `sizes` has a pair (count, width) for each kind of state. A given state may have one row for all sequences; if `unbatched`, states
-        are (count, width). If `rows` is 1, N is the number of rows of a given state. Raise errors for states that do not fit the input `x`.
+        are (count, width). If `rows` is 1, N is the number of rows of a given state. Raise ShapeError or DTypeError for states that do not
+        fit the input `x`, and ArgumentError for a state that is no tensor.
         """
         name, states = type(self).__name__, []
         wanted = [f"({count}, {width})" if unbatched else f"({count}, N, {width})" for count, width in sizes]
@@ -193,7 +196,7 @@ class _Recurrent(Module):
 
 
 def _apply_input_weights(weights: Weights, x: Any) -> Any:
-    """Return the contribution of the input `x` to the gates."""
+    """Return the contribution of the input `x`, of a step or of a whole sequence, to the gates."""
     return _affine(x, weights["weight_ih"], weights["bias_ih"])
 
 

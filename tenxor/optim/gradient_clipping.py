@@ -91,7 +91,10 @@ def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
 
 
 def _collect_gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
-    """Return the gradients of `params`, leaving out tensors without one. Raise ArgumentError, beginning with `op`, for other objects."""
+    """Return a list of the gradients of `params`, `t.grad` of each, leaving out tensors without one.
+
+    Raise ArgumentError, beginning with `op`, for objects that are no tensors.
+    """
     tensors = list(params)
     for k, t in enumerate(tensors):
         check_argument(op, f"parameter {k}", t, "Tensor")

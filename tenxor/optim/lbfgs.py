@@ -116,7 +116,9 @@ class LBFGS(Optimizer):
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, Any]:
         """Return the loss at the present parameters, computed by `closure`, and the gradient as a 1-D tensor. Both are computed now.
 
-        The order of the elements is that of `_flatten_parameters`. Gradients of the parameters are None afterwards.
+        If `closure` has not called `backward`, it is called on the loss. The order of the elements is that of `_flatten_parameters`; a
+        parameter without gradient counts as 0. Gradients of the parameters are None afterwards. Raise ArgumentError if the loss is no
+        tensor.
         """
         self.zero_grad()
         value = closure()
@@ -130,7 +132,10 @@ class LBFGS(Optimizer):
         return value.detach().realize(), flat_gradient.realize()
 
     def _flatten_parameters(self) -> Any:
-        """Return a new 1-D tensor of all elements of the parameters; a complex parameter gives its real, then its imaginary parts."""
+        """Return a new 1-D tensor, computed now, of all elements of the parameters, one after the other.
+
+        A complex parameter gives its real, then its imaginary parts.
+        """
         return concat([component for t in self.parameters for component in _real_components(t.detach())]).realize()
 
     def _set_parameters(self, x: Any) -> None:
@@ -143,7 +148,10 @@ class LBFGS(Optimizer):
                     start += t.size
 
     def _search_direction(self, gradient: Any) -> Any:
-        """Return the search direction for the 1-D tensor `gradient`, by the two-loop recursion of L-BFGS over the remembered steps."""
+        """Return the search direction for the 1-D tensor `gradient`, by the two-loop recursion of L-BFGS over the remembered steps.
+
+        Without remembered steps, it is the negative gradient. The result is computed now.
+        """
         direction = -gradient
         weights = []
         for displacement, change, inverse in reversed(self._steps):

@@ -160,7 +160,10 @@ class Optimizer:
         realize(*[t.storage.node for t in (*self.parameters, *state_tensors)])
 
     def _apply_updates(self, moves: Sequence[_ParameterUpdate]) -> None:
-        """Carry out `moves`, updates of parameters that share no memory; recorded once and replayed. New values may stay pending."""
+        """Carry out `moves`, updates of parameters that share no memory; recorded once and replayed. New values may stay pending.
+
+        Missing state tensors are added to the states of `moves`. The caller must have turned the tape off.
+        """
         inputs: list[Node | Scalar] = []
         key: list[object] = [type(self)]
         # For a group, dtype and count of updates: the slice of `inputs` with the settings, and the names of the state tensors.
@@ -199,17 +202,21 @@ class Optimizer:
             _replace_content(t, new_value)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of the state tensors of each parameter in `group`. The tensors start at 0."""
+        """Return the names of the state tensors of each parameter in `group`; here none. The tensors start at 0."""
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """Return the scalars of update `count`, from 1 on, for `group`. A recorded update serves scalars with the same positions of 0."""
+        """Return the scalars of update `count`, from 1 on, for `group`. Subclasses must define this method and `_update`.
+
+        A recorded update is replayed with other scalars, as long as those that are 0 stay 0, and no others become 0.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
         """Return the new value of a parameter `x`, and the new value of each of the state tensors `states`, as pending nodes.
 
-        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`.
+        The values must be computed from these arguments alone. `numbers` are the results of `_numbers`; the computation may depend on which
+        of them are 0, but not on the rest of their values. `x` and `gradient` are in the dtype for computations.
         """
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
@@ -278,7 +285,10 @@ class Optimizer:
 
 
 def _replace_content(t: Tensor, new: NodeView) -> None:
-    """Write `new`, which has no further references, into `t`: without a copy if the layouts are equal and the memory is not shared."""
+    """Write `new`, which has no further references, into `t`: without a copy if both fill their storage in equal layouts.
+
+    A tensor in externally shared memory is overwritten by a copy.
+    """
     storage, layout, spec = t.storage, new.layout, t.spec
     can_swap = storage.node.recipe.size == spec.size and layout.layout_key is spec.layout_key and t.offset == layout.offset == 0
     if not can_swap or is_externally_shared(storage.node):
@@ -311,7 +321,7 @@ def _formula_op(name: str, dtype: DType) -> Op:
 
 
 def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
-    """Return the pending result of the formula `name` for `operands`, tensors and numbers, in the dtype of the first."""
+    """Return the pending result of the formula `name` of `_FORMULAS` for `operands`, tensors and numbers, in the dtype of the first."""
     return apply_op(_formula_op(name, operands[0].dtype), operands, operands[0].dtype)
 
 

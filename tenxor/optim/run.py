@@ -131,7 +131,10 @@ class Run:
         return self._steps(count)
 
     def _steps(self, count: int) -> Iterator[int]:
-        """Yield the numbers of the steps for `steps`, and save the state."""
+        """Yield the numbers of the steps from `step` to `count` - 1, increasing `step` after each, until Ctrl-C (`stopped`).
+
+        The state is saved after every `every` steps, and at the end. A caller that breaks off leaves the present step uncounted.
+        """
         while self.step < count and not self.stopped:
             yield self.step
             self.step += 1

@@ -1,7 +1,6 @@
-"""Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused.
-
-Element `n` of draw number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an ordinary expression: lazy, fused into
-its readers, and not stored unless necessary. A new seed needs no new kernel.
+"""Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused. Element `n` of draw
+number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an ordinary expression: lazy, fused into its readers, and not
+stored unless necessary. A new seed needs no new kernel.
 
 The layout of the counters is stable across versions, so that a seed always gives the same numbers. A Philox block has four words of
 32 bits. The block of an element has `n` as words 0 and 1 of the counter, `d` as words 2 and 3, and the seed as the key, low words first.
@@ -502,18 +501,22 @@ class Generator:
     def _draw_next(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
         """Return the next draw as a pending tensor of `shape`, computed by the operation `op` for each element.
 
-        The stream, the key (the seed) and `numbers` are run-time arguments of the kernel.
+        `op` is the name of an operation of the table, such as "random_bits", on the flat index, the stream, the key (the seed) and
+        `numbers`. The last three are run-time arguments of the kernel.
         """
         key, stream, counter = next_draw(self, prod(shape))
         indices = get_flat_indices(shape)
         return (indices + counter if isinstance(counter, Tensor) else indices)._apply(OPS[op], stream, key, *numbers)
 
     def _draw_unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
-        """Return a tensor of `shape` of uniform numbers in [0, 1), with as many random bits as `dtype` has binary digits."""
+        """Return a pending tensor of `shape` of uniform numbers in [0, 1), in float64 or float32.
+
+        `dtype` is one of both; the numbers have as many random bits as it has binary digits.
+        """
         return self._draw_next("random_fraction" if dtype is float64 else "random_single", shape)
 
     def _draw_order(self, count: int) -> Tensor:
-        """Return the integers from 0 to `count` - 1 in random order, as an int64 tensor."""
+        """Return the integers from 0 to `count` - 1 in random order, as an int64 tensor, computed now unless traced."""
         keys = self._draw_next("random_bits", (count,))
         return sorting.argsort(keys) if keys.node.is_traced else asarray(np.argsort(keys.to_numpy(), kind="stable"))
 

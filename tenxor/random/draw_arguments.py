@@ -23,9 +23,10 @@ MAX_CACHED_INDICES = 1 << 8
 
 
 def get_flat_indices(shape: tuple[int, ...]) -> Tensor:
-    """Return a uint64 tensor of `shape` with the flat index of each element.
+    """Return a uint64 tensor of `shape` with the flat index of each element, which must not be written to.
 
-    For a few elements the indices are in memory, as planning would take longer than drawing.
+    Up to `MAX_CACHED_INDICES` indices are a view of memory shared by all calls, as planning would take longer than drawing. More are
+    pending.
     """
     count = prod(shape)
     if count > MAX_CACHED_INDICES:
@@ -79,7 +80,7 @@ def to_integer(op: str, name: str, value: Any) -> int:
 
 
 def split_rows(op: str, x: Any) -> tuple[int, Tensor | None]:
-    """Return the number of rows of `x`, and `x` as a tensor. For an integer `x`, return `x` itself and None.
+    """Return the number of rows of `x`, a tensor or array-like, and `x` as a tensor. For an integer `x`, return `x` itself and None.
 
     Raise ShapeError, beginning with `op`, for a negative integer and a 0-d tensor.
     """

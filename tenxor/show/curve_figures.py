@@ -116,7 +116,10 @@ def _plot_height(y: float, log: bool) -> float:
 
 
 def _choose_ticks(low: float, high: float) -> list[float]:
-    """Return a few round numbers from `low` to `high`, ascending; `low` and `high` are included if they are round."""
+    """Return a few round numbers from `low` to `high`, ascending; `low` and `high` are included if they are round.
+
+    `low` must be less than `high`. The numbers are multiples of 1, 2, 5 or 10 times a power of ten.
+    """
     step = 10.0 ** floor(log10((high - low) / 2))
     step *= next((m for m in (1, 2, 5) if (high - low) / (step * m) <= 5), 10)
     first_multiple = -floor(-low / step)
@@ -124,7 +127,7 @@ def _choose_ticks(low: float, high: float) -> list[float]:
 
 
 def _thin_out(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return every n-th of the `points` (step, height), and the last: 800 at most."""
+    """Return every n-th of the `points` (step, height), and the last: 800 at most. `points` is empty or has ascending steps."""
     stride = max(1, len(points) // 400)
     subset = list(points[::stride])
     return subset if not points or subset[-1] == points[-1] else [*subset, points[-1]]

@@ -21,9 +21,10 @@ _BLOCK_SPACE = 40.0
 
 
 def draw_elements(elements: ShownElements, paint: Paint, highlighted_index: Index | None = None) -> Drawing:
-    """Draw the elements: a row, a grid, a cube, or cubes side by side, with the element at `highlighted_index` marked unless None.
+    """Return a drawing of the elements: a row, a grid, a cube, or cubes side by side; without elements a dashed box.
 
-    `paint` is a function from the index of an element to the colours of the box.
+    `paint` is a function from the index of an element to the colours of the box. The element at `highlighted_index`, unless None, gets
+    another class in the SVG.
     """
     drawing = Drawing()
     if 0 in elements.shape:
@@ -39,7 +40,11 @@ def draw_elements(elements: ShownElements, paint: Paint, highlighted_index: Inde
 
 
 class _Painter:
-    """The elements, colours and box sizes of one picture."""
+    """The elements, colours and box sizes of one picture.
+
+    `paint` is a function from the index of an element to its colours, and `highlighted_index` an index or None. `box_width` is the width of
+    a box and `half_width` half the diagonal of a tile, in pixels.
+    """
 
     def __init__(self, elements: ShownElements, paint: Paint, highlighted_index: Index | None) -> None:
         self.elements = elements
@@ -59,7 +64,10 @@ class _Painter:
 
 
 def _draw_blocks(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
-    """Draw the elements with the leading indices `prefix`: a grid, a cube, or a row or column of smaller blocks."""
+    """Draw the elements with the leading indices `prefix` into `drawing`: a grid, a cube, or a row or column of smaller blocks.
+
+    The number of remaining axes decides: up to two, three, or more.
+    """
     remaining_axes = painter.ndim - len(prefix)
     if remaining_axes <= 2:
         _draw_grid(drawing, painter)
@@ -91,7 +99,10 @@ def _add_caption(cube: Drawing, prefix: Index) -> Drawing:
 
 
 def _draw_grid(drawing: Drawing, painter: _Painter) -> None:
-    """Draw a matrix with row and column numbers, a vector as a row without a row number, or a scalar as a single box."""
+    """Draw the elements of `painter` into `drawing`, as a grid of boxes; gaps between shown rows or columns are dots.
+
+    A matrix has row and column numbers, a vector is a row without a row number, and a scalar is a single box.
+    """
     columns = painter.elements.positions_with_gaps(painter.ndim - 1) if painter.ndim else []
     rows = painter.elements.positions_with_gaps(0) if painter.ndim == 2 else []
     lefts = _box_starts(columns or [0], painter.box_width)
@@ -126,7 +137,7 @@ def _box_starts(positions: Sequence[int | None], size: float) -> list[float]:
 
 
 def _draw_box(drawing: Drawing, painter: _Painter, index: Index, x: float, y: float) -> None:
-    """Draw an element as a rounded box with its value, top left corner at (x, y)."""
+    """Draw the element at `index` into `drawing` as a rounded box with its value, the top left corner at (x, y)."""
     colours = painter.paint(index)
     drawing.rect(
         x,

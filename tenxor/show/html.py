@@ -186,7 +186,10 @@ class _NumberTables:
         self.leading_shape = max(len(t.shape) - 2, 0)
 
     def tables(self, prefix: tuple[int, ...] = ()) -> Iterator[str]:
-        """Yield the HTML of each table whose leading indices begin with `prefix`."""
+        """Yield the HTML of each table whose leading indices begin with `prefix`, and an ellipsis for each gap.
+
+        `prefix` has at most one index for each axis before the last two.
+        """
         if len(prefix) == self.leading_shape:
             yield self._table(prefix)
             return

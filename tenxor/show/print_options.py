@@ -178,7 +178,7 @@ def _change(
     formatter: object,
     sign: object,
 ) -> PrintOptions:
-    """Return the present options, changed by the arguments except None, and with `formatter`.
+    """Return the present options, changed by the arguments except None, and with `formatter`, where None stands for no formatter.
 
     Raise ArgumentError, beginning with `op`, for an unsuitable value.
     """

@@ -202,7 +202,11 @@ class _PictureDisplay:
 
 
 def _choose_display(progress: Progress[Any]) -> ProgressDisplay:
-    """Return a display of `progress` for the present surroundings: a notebook, a terminal, or a file."""
+    """Return a new display of `progress` for the present surroundings.
+
+    In a notebook this is a picture. In a terminal it is a bar by `rich`, or else `tqdm`, if one is installed. Elsewhere it is lines of
+    text.
+    """
     interactive = sys.modules.get("IPython")  # loaded if the program runs in IPython
     if interactive is not None and hasattr(interactive.get_ipython(), "kernel"):
         return _PictureDisplay(progress, sys.modules["IPython.display"].display)

@@ -27,7 +27,10 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownElements:
-    """The shown elements of a tensor by index, in row-major order, with the shown positions of each axis."""
+    """The shown elements of a tensor by index, in row-major order, with the shown positions of each axis.
+
+    `shape` is the shape of the tensor, `runs` has the shown positions of each axis as ranges, and `items` the elements by index.
+    """
 
     shape: tuple[int, ...]
     runs: tuple[Runs, ...]
@@ -77,7 +80,7 @@ class ShownElements:
 
 
 class BoxColours(NamedTuple):
-    """The colours of a box: background, text and border."""
+    """The colours of a box: background, text and border, each as `#rrggbb`."""
 
     fill: str
     ink: str
@@ -93,23 +96,23 @@ class CellColours:
         self._position_of = {cell: rank / last_rank for rank, cell in enumerate(order)}
 
     def colours_of(self, cell: int) -> BoxColours:
-        """Return the colours of a cell and of the elements stored in it."""
+        """Return the colours of a shown cell, and of the elements stored in this cell."""
         fill = cell_fill(self._position_of[cell])
         return BoxColours(fill, INK, darken(fill, 0.12))
 
     def line_colour(self, cell: int) -> str:
-        """Return the colour of lines to a cell."""
+        """Return the colour, as `#rrggbb`, of lines to a shown cell."""
         return cell_stroke(self._position_of[cell])
 
 
 class HighlightColours:
-    """Colours to highlight the element at a given index."""
+    """Colours to highlight the element at a given index; the remaining elements get neutral colours."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
 
     def colours_of(self, index: Index) -> BoxColours:
-        """Return the colours of the element at `index`."""
+        """Return the colours of the element at `index`: strong colours for the highlighted element, otherwise neutral colours."""
         if index == self.index:
             return BoxColours(HIGHLIGHT, HIGHLIGHT_INK, darken(HIGHLIGHT, 0.15))
         return BoxColours(NEUTRAL_FILL, INK, darken(NEUTRAL_FILL, 0.1))

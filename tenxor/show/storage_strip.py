@@ -35,15 +35,19 @@ def cells_to_show(size: int, used: Iterable[int]) -> list[int | None]:
 
 
 def draw_strip(size: int, views: Sequence[ShownElements], names: Sequence[str] = ("elements",)) -> Drawing:
-    """Draw a storage of `size` cells, with the elements of the first of `views` above and the elements of the second, if given, below.
+    """Return a drawing of a storage of `size` cells, with the elements of the first of `views` above, and of the second, if given, below.
 
-    `names` are the captions of the views.
+    `names` are the captions of the views. Long storages are cut to the cells of shown elements and both ends.
     """
     return _Strip(size, views).draw(names)
 
 
 class _Strip:
-    """The shown cells of a storage, and the views drawn above and below."""
+    """The shown cells of a storage, and the views drawn above and below.
+
+    `cells` has the numbers of the shown cells, with None for gaps; `labels` the values of cells with shown elements, by number; `width` is
+    the width of a box in pixels, and `ramp` has the colours of the cells.
+    """
 
     def __init__(self, size: int, views: Sequence[ShownElements]) -> None:
         self.size = size

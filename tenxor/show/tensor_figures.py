@@ -152,7 +152,7 @@ def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = 
 
 
 def strip_figure(t: ShownTensor) -> Figure:
-    """Draw only the storage of a tensor, with a line from each element to its cell."""
+    """Return a figure of only the storage of a tensor, with a line from each shown element to its cell."""
     return Figure(draw_strip(t.storage.size, [_strip_elements(t)]), f"storage of {describe_header(t)}")
 
 
@@ -166,13 +166,13 @@ def _shown_extent(ndim: int) -> tuple[list[int], int]:
 
 
 def _strip_elements(t: ShownTensor) -> ShownElements:
-    """Read the elements to show along a storage strip; fewer if their values are long."""
+    """Return the elements to show along a storage strip: at most about `_MAX_STRIP_ELEMENTS`, or half if their values are long."""
     elements = _read_at_most(t, _MAX_STRIP_ELEMENTS)
     return elements if elements.label_width() <= _MAX_LABEL_WIDTH else _read_at_most(t, _MAX_STRIP_ELEMENTS // 2)
 
 
 def _read_at_most(t: ShownTensor, count: int) -> ShownElements:
-    """Read about `count` elements at most, from both ends of each axis."""
+    """Return about `count` elements of `t` at most, from both ends of each axis."""
     return ShownElements.read(t, [count // 2] * len(t.shape), count)
 
 

@@ -50,7 +50,7 @@ class ShownTensor(Protocol):
 
 
 def check_tensor(op: str, t: object) -> None:
-    """Raise DTypeError, naming the operation `op`, if `t` is not a tensor."""
+    """Raise DTypeError, naming the operation `op`, if `t` is not a tensor: an object with the attribute `layout`."""
     if not hasattr(t, "layout"):
         raise DTypeError(f"{op}: takes a tensor, not {describe_value(t)}; make one with tx.asarray")
 
@@ -61,12 +61,12 @@ def describe_header(t: ShownTensor) -> str:
 
 
 def full_runs(shape: Sequence[int]) -> tuple[Runs, ...]:
-    """Return runs that cover every position of every axis."""
+    """Return, for each axis, a single run (a range) of every position."""
     return tuple((range(size),) for size in shape)
 
 
 def choose_runs(shape: Sequence[int], edges: Sequence[int], limit: int, kept_index: Sequence[int] | None = None) -> tuple[Runs, ...]:
-    """Return the positions to show of each axis of a tensor of `shape`, about `limit` elements at most.
+    """Return the positions to show of each axis of a tensor of `shape`, as runs (ranges), about `limit` elements at most.
 
     `edges` has for each axis the number of positions to show at either end; an axis of at most one position more than twice the number is
     shown whole. While more than `limit` elements would be shown, the axis with the most shown positions loses a position at either end, the
@@ -90,9 +90,9 @@ def choose_runs(shape: Sequence[int], edges: Sequence[int], limit: int, kept_ind
 
 
 def _runs(size: int, edge: int, keep: int | None) -> Runs:
-    """Return the shown positions of an axis of `size` positions: `edge` at either end, at least the first position.
+    """Return the shown positions of an axis of `size` positions, as runs: `edge` at either end, at least the first position.
 
-    The position `keep` is shown too, unless None.
+    All positions are shown if `size` is at most `2 * edge + 1`. The position `keep` is shown too, unless None.
     """
     if size <= 2 * edge + 1:
         return (range(size),)
@@ -115,7 +115,7 @@ def list_positions(runs: Runs) -> list[int]:
 
 
 def list_with_gaps(runs: Runs, size: int) -> list[int | None]:
-    """Return the shown positions of an axis with `size` positions, with None for each gap."""
+    """Return the shown positions of an axis with `size` positions, with None for each gap between runs, and for one at the end."""
     result: list[int | None] = []
     for run in runs:
         if result and run:

@@ -144,7 +144,10 @@ def _check_count(name: str, value: object) -> int:
 
 
 def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
-    """Return the index key for `dims`. Raise ArgumentError or IndexOutOfRange if `dims` does not fit the shape."""
+    """Return the index key for `dims`, the items for the first axes of `shape`; None becomes a slice of the whole axis.
+
+    Raise ArgumentError for items other than None, integers and slices, and IndexOutOfRange for too many items or an integer out of range.
+    """
     if not isinstance(dims, Sequence) or isinstance(dims, str):
         raise ArgumentError(f"to_string: dims must be a tuple with None, an integer or a slice for each axis, not {describe_value(dims)}")
     if len(dims) > len(shape):
@@ -161,9 +164,9 @@ def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tu
 
 
 def _choose_runs(shape: tuple[int, ...], edge: int, threshold: float) -> tuple[Runs, ...]:
-    """Return the positions to print of each axis: every position for at most `threshold` elements.
+    """Return the positions to print of each axis, as runs: every position for at most `threshold` elements.
 
-    Otherwise print `edge` positions at either end of each axis, or fewer.
+    Otherwise print `edge` positions at either end of each axis, or fewer, so that about `threshold` elements or two axes of edges remain.
     """
     size = int(np.prod(shape, dtype=object)) if shape else 1
     if size <= threshold:
@@ -206,9 +209,10 @@ def _format_raw_row(cells: list[str]) -> str:
 
 
 def _format_lines(cells: Array, shape: tuple[int, ...], runs: Sequence[Runs], row: Callable[[list[str]], list[str]]) -> Iterator[str]:
-    """Yield the lines of `cells`, the texts of the printed elements; `row` formats the texts of a row as a list of lines.
+    """Yield the lines of `cells`, an array of the texts of the printed elements; `row` formats the texts of a row as a list of lines.
 
-    `shape` is the shape of the whole tensor, and `runs` are the printed positions of each axis.
+    `shape` is the shape of the whole tensor, and `runs` are the printed positions of each axis. A gap in a row is an ellipsis among the
+    texts; a gap between rows or blocks is a line of its own. Separators stand between matrices, cubes and so on.
     """
     if cells.ndim == 0:
         yield from row([cast(str, cells.item())])

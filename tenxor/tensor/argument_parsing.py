@@ -41,7 +41,11 @@ ZERO: int = NamedDefault(0, "0")
 
 
 def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return integers given singly or as a sequence: `f(2, 3)` or `f((2, 3))`. Raise ArgumentError for values that are no integers."""
+    """Return the integers in a method's `*args`, given singly or as one sequence, as a tuple: `f(2, 3)` or `f((2, 3))`.
+
+    A symbolic size stays as it is; NumPy integers become ints. Raise ArgumentError, naming `op`, for values that are no integers, and for a
+    text, bytes, mapping or set. Signs and sizes are not checked.
+    """
     if all([type(n) is int for n in values]):  # the usual case
         return values
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
@@ -64,7 +68,10 @@ def is_flag(value: Any) -> bool:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return the flag `value`, the argument `name`, as a bool. Raise ArgumentError for a value like the integer 2 or an array."""
+    """Return the flag `value` as a bool. Raise ArgumentError for another value, such as the integer 2 or an array.
+
+    `name` is the argument's name, with which the message begins.
+    """
     if not is_flag(value):
         raise ArgumentError(f"{name} is {describe_value(value)}; it must be True or False")
     return bool(value)
@@ -84,21 +91,24 @@ def check_section_count(op: str, count: int, size: int) -> None:
 
 
 def normalize_axis(op: str, axis: Any, ndim: int) -> int:
-    """Return an axis as a non-negative number. Raise AxisError if the axis is out of range."""
+    """Return an axis as a non-negative number. Raise AxisError, naming `op`, if the axis is out of range or no integer."""
     return checked_axis(axis, ndim, op)
 
 
 def normalize_axes(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
-    """Return axes as non-negative numbers; None means every axis. Raise AxisError if an axis is out of range."""
+    """Return one axis or several as a tuple of non-negative numbers, in the given order; None means every axis.
+
+    Raise AxisError, naming `op`, if an axis is out of range, named twice, or no integer.
+    """
     return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)
 
 
 def write_out(op: str, out: Any, result: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
-    """Return `result` if `out` is None. Otherwise write `result` into the tensor `out`, or a tuple of this tensor alone, and return the
-    tensor.
+    """Return `result` if `out` is None; otherwise write `result` into the tensor `out`, and return this tensor.
 
-    With `where`, elements are written only where `where` is true. With casting "unsafe" the result is converted to the dtype of `out`,
-    whatever is lost. With `broadcast`, as for elementwise operations, the result is broadcast to the shape of `out`.
+    `out` may also be a tuple of one tensor or of None. With `where`, elements are written only where `where` is true. With casting "unsafe"
+    the result is converted to the dtype of `out`, whatever is lost. Any other `casting` allows no dtype of a higher kind than that of `out`
+    (floats for integers). With `broadcast`, as for elementwise operations, the result is broadcast to the shape of `out`.
 
     Raise ArgumentError for `where` without `out`, and DTypeError if `out` is no tensor. Raise ShapeError or DTypeError if the result does
     not fit into `out`. `op` is the name of the operation for messages.
@@ -124,7 +134,11 @@ def write_out(op: str, out: Any, result: T, casting: str = "same_kind", where: A
 
 
 def delegate_to(name: str) -> Callable[[F], F]:
-    """Return a decorator for a method: a call with the keyword `out`, `where` or `initial` goes to the public function `name`."""
+    """Return a decorator for a method: a call with the keyword `out`, `where` or `initial` goes to the public function `name`.
+
+    The function gets positional arguments by the names of the method's parameters. Calls without these keywords, or with too many
+    positional arguments, go to the method.
+    """
 
     def decorator(method: F) -> F:
         code = unwrap(method).__code__

@@ -1,5 +1,6 @@
-"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel without temporaries
-(`lowering/match_contraction.py`).
+"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel (`lowering/match_contraction.py`). Loops
+(`Loops`) are the layouts of both operands, broadcast to one shape, and the number of leading axes that are axes of the result. The
+remaining axes are summed over.
 """
 
 from __future__ import annotations
@@ -91,19 +92,19 @@ matmul.__annotations__.update({"out": f"{Tensor.__name__} | None", "return": Ten
 
 
 def _to_operand(x: Any) -> Any:
-    """Return an operand of a product as a tensor. Raise DTypeError for a number, which has no axes."""
+    """Return an operand of `matmul`, a tensor or array-like, as a tensor. Raise DTypeError for a Python number, which has no axes."""
     if isinstance(x, (bool, int, float, complex)):
         raise DTypeError(f"matmul: an operand is {describe_value(x)}, which has no axes; operands must have axes; use x * y for numbers")
     return x if isinstance(x, TensorBase) else sys.modules["tenxor"].asarray(x)
 
 
 def zero_offset_layout(t: TensorBase) -> Layout:
-    """Return the layout of a tensor with offset 0. Loops are cached by such layouts, since they do not depend on offsets."""
+    """Return the layout of a tensor with offset 0. A cache key for loops, since they do not depend on the offset."""
     return t.spec.layout
 
 
 def offset_loops(loops: Loops, a: TensorBase, b: TensorBase) -> Loops:
-    """Return loops found for the layouts `zero_offset_layout(a)` and `zero_offset_layout(b)`, moved to the offsets of `a` and `b`."""
+    """Return loops built for the layouts `zero_offset_layout(a)` and `zero_offset_layout(b)`, moved to the offsets of `a` and `b`."""
     left, right, kept_count = loops
     return _move_to_offset(left, a), _move_to_offset(right, b), kept_count
 
@@ -116,8 +117,10 @@ def _move_to_offset(layout: Layout, t: TensorBase) -> Layout:
 @register("loops of matmul", "the loops of a contraction, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_matmul_loops(a: Layout, b: Layout) -> Loops:
-    """Return the loops of a matrix product: batch axes, rows, columns, and the summed axis last. Raise ShapeError if the shapes do not
-    fit.
+    """Return the loops of a matrix product: batch axes, rows, columns, and the summed axis last.
+
+    `a` and `b` are the layouts of the operands, with offset 0; a 1-D operand has no row or column axis. Raise ShapeError for a 0-d operand,
+    and if the shapes do not fit.
     """
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: a 0-d tensor has no axis to sum over; use x * y")
@@ -198,7 +201,11 @@ def dot(a: Any, b: Any) -> Any:
 
 
 def contract_axes(op: str, a: Any, b: Any, a_axes: tuple[int, ...], b_axes: tuple[int, ...]) -> Any:
-    """Return a new tensor: the products of two tensors, summed over `a_axes` of `a` together with the axes `b_axes` of `b`."""
+    """Return a new tensor: the products of two tensors, summed over `a_axes` of `a` together with the axes `b_axes` of `b`.
+
+    The result has the free axes of `a`, then those of `b`, and the promoted dtype. The axes are non-negative numbers. Raise ShapeError,
+    naming `op`, if paired axes differ in size, and DTypeError if the dtypes do not promote.
+    """
     dtype = contraction_dtype(op, a, b)
     a, b = widen(a, dtype), widen(b, dtype)
     return contract_over_loops(
@@ -229,15 +236,17 @@ def widen(t: Any, dtype: DType) -> Any:
 
 
 def product_sum_reduction(dtype: DType) -> Reduction:
-    """Return the reduction that sums products of a dtype and keeps the dtype."""
+    """Return the reduction that sums products of a dtype and keeps the dtype: integers are summed modulo 2 to the power of their width."""
     return REDUCTIONS["sum_in_width" if dtype.is_integer else "sum"]
 
 
 @register("recipes of contractions", "the recipes of a product and its sum, by layout keys", depends_on=(layout_keys,))
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_recipes(left: LayoutKey, right: LayoutKey, kept_count: int, dtype: DType) -> tuple[Recipe, Recipe]:
-    """Return the recipe of the products of two operands with the given layouts, and the recipe of the sum over the axes after the first
-    `kept_count`.
+    """Return the recipe of the products of two operands, and the recipe of the sum of the products.
+
+    `left` and `right` are the keys of the operands' layouts over all loops. The axes after the first `kept_count` are summed over. `dtype`
+    is the dtype of operands, products and sum.
     """
     shape, reduction = left.layout.shape, product_sum_reduction(dtype)
     products = intern_recipe(_MULTIPLY, shape, dtype, (dtype, dtype), (left, right))

@@ -1,7 +1,6 @@
-"""Conversions from and to NumPy, DLPack, Python lists, pickle, text and pictures.
-
-An exported array shares our memory. During the array's life, foreign code may write to this memory, so the buffer is marked as externally
-shared: no pending node may read the buffer, and our own writes go to this memory at once.
+"""Conversions from and to NumPy, DLPack, Python lists, pickle, text and pictures. An exported array shares our memory. During the array's
+life, foreign code may write to this memory, so the buffer is marked as externally shared: no pending node may read the buffer, and our own
+writes go to this memory at once.
 """
 
 from __future__ import annotations
@@ -76,7 +75,10 @@ def is_numpy_value(x: object) -> bool:
 
 
 def is_special_array(x: object) -> bool:
-    """Return whether an object is an array of a NumPy subclass that may hold more than elements, like a mask, a unit or special rules."""
+    """Return whether an object is an array of a NumPy subclass, which may hold more than elements: a mask, a unit, special rules.
+
+    An `np.memmap` holds elements alone, and gives False.
+    """
     return isinstance(x, np.ndarray) and type(x) is not np.ndarray and type(x) is not np.memmap
 
 
@@ -107,7 +109,11 @@ class ConversionMethods(WriteMethods):
         return self._copy_elements("to_numpy")
 
     def _copy_elements(self, op: str) -> Array:
-        """Return the result of `to_numpy`. An error about a traced tensor names the operation `op`."""
+        """Return a new NumPy array of the elements, in this shape; bfloat16 becomes float32. An error names the operation `op`.
+
+        A pending storage is computed. For a small part of a pending storage, a copy of the part alone may be computed instead. Raise
+        TraceError for a tensor without values in a traced function.
+        """
         layout = self.layout
         node = self.storage.node  # read once, since another thread may write to the storage meanwhile
         if node.tape_node is not None and is_traced(self):
@@ -174,23 +180,24 @@ class ConversionMethods(WriteMethods):
         return shared
 
     def _unshareable_reason(self) -> str | None:
-        """Return the reason why no array can share this memory, as a text for error messages; None if one can."""
+        """Return the reason why no NumPy array can share this memory, as a text for error messages; None if an array can.
+
+        The reasons are a tape node, and a layout without strides (a gathered axis or a view chain).
+        """
         if self._is_on_tape():
             return "derivatives would not see what is written there; use x.detach()"
         layout = self.layout
         return None if layout.base is None and layout.tables is None else "its elements have no strides"
 
     def _export_array(self) -> Array | None:
-        """Return a NumPy array over this tensor's memory, for bfloat16 over the bits. Return None if no array can share the memory
-        (`_unshareable_reason`).
-        """
+        """Return a NumPy array over this tensor's memory, for bfloat16 over the bits; None if there is an `_unshareable_reason`."""
         return self._share_as_array() if self._unshareable_reason() is None else None
 
     def _share_as_array(self, *, whole_storage: bool = False) -> Array:
         """Return a NumPy array over this tensor's view of its memory, or with `whole_storage` over the bytes of the whole storage.
 
         The storage is computed if pending. Content with further readers is first copied to a separate buffer, now the buffer of the
-        storage. A writable buffer is externally shared from then on.
+        storage. A writable buffer is externally shared while the array lives. Unless `whole_storage`, the layout must have strides.
         """
         layout, dtype = self.layout, self.dtype
         if layout.size == 0:
@@ -345,14 +352,19 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_nested(cls, obj: Any, wanted_dtype: DType | None, op: str) -> Self:
-        """Return a tensor of a number or of nested lists of numbers, in `wanted_dtype`. For None, the dtype follows from the numbers."""
+        """Return a tensor of a number or of nested lists of numbers, in `wanted_dtype`. For None, the dtype follows from the numbers.
+
+        The result is a new tensor, pending for tensors on the tape. Raise ShapeError for ragged lists, DTypeError for items that are no
+        numbers, and OutOfBounds for integers out of range; errors name `op`.
+        """
         converted, dtype = nested_lists.from_nested(cls, obj, wanted_dtype, op)
         return converted if isinstance(converted, cls) else cls._from_numpy(converted, dtype, True)
 
     @classmethod
     def _from_array(cls, array: Any) -> Self:
-        """Return a tensor with the elements of a NumPy array, or with the number of a NumPy scalar. Only memory that stays read-only for
-        is shared, not copied.
+        """Return a tensor with the elements of a NumPy array, or with the number of a NumPy scalar.
+
+        Memory that stays read-only forever is shared, and otherwise copied.
         """
         if isinstance(array, np.generic) and (dtype := DTYPE_BY_NUMPY_DTYPE.get(array.dtype)) is not None:
             return cls._from_number(array.item(), dtype)
@@ -368,15 +380,15 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_array_or_same(cls, x: Any) -> Any:
-        """Return a tensor for a NumPy array or scalar; return `x` itself if it is neither."""
+        """Return a tensor for a NumPy scalar, or for an array of no subclass; otherwise return `x` itself."""
         return cls._from_array(x) if is_numpy_value(x) else x
 
     @classmethod
     def _from_numpy(cls, array: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Self:
-        """Return a tensor with the elements of `array`, converted to `dtype` if given.
+        """Return a tensor with the elements of `array`, converted to `dtype` if given; a conversion is pending.
 
         With `copy` None, only memory that stays read-only forever is shared. True always copies, and False never does. Raise ArgumentError
-        if False is impossible, and DTypeError for an array of texts, objects or dates.
+        if False is impossible. Raise DTypeError for an array of texts, objects or dates, and for complex numbers as a real `dtype`.
         """
         array = np.asarray(array)
         if not array.dtype.isnative:
@@ -403,7 +415,7 @@ class ConversionMethods(WriteMethods):
 
     @classmethod
     def _from_copy(cls, array: Array, dtype: DType) -> Self:
-        """Return a tensor with a copy of the elements of `array`, an array of `dtype`."""
+        """Return a tensor with a contiguous copy of the elements of `array`, whose elements must be of `dtype` (for bfloat16, the bits)."""
         if pool.is_under_pressure:
             pending_limits.free_pending_memory()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
@@ -422,8 +434,9 @@ class ConversionMethods(WriteMethods):
     def _from_shared(cls, array: Array, dtype: DType, *, is_borrowed: bool = False) -> Self:
         """Return a tensor over the memory of `array`, without a copy. With `is_borrowed`, the caller promises not to write this memory.
 
-        Borrowed memory, and the memory of a read-only `array`, is read-only here. Memory is externally shared unless borrowed or part of a
-        bytes object. Raise ArgumentError if the address or the strides are no multiples of the element size.
+        The elements of `array` must be of `dtype`. Borrowed memory, and the memory of a read-only `array`, is read-only here. Memory is
+        externally shared unless borrowed or part of a bytes object. Raise ArgumentError if the address or the strides are no multiples of
+        the element size.
         """
         if not _has_element_strides(array):
             raise ArgumentError(
@@ -442,7 +455,7 @@ class ConversionMethods(WriteMethods):
 
 
 def copy_in_chunks(target: Array, source: Array) -> None:
-    """Copy the elements of `source` to `target`, in chunks, so that signals are handled in between."""
+    """Copy the elements of `source` to `target`, an array of equal shape, in chunks, so that signals are handled in between."""
     if source.size <= MAX_CHUNK_ELEMENTS:
         np.copyto(target, source)
         return
@@ -451,7 +464,7 @@ def copy_in_chunks(target: Array, source: Array) -> None:
 
 
 def _to_lists(array: Array) -> Any:
-    """Return the elements in nested lists, converted in chunks."""
+    """Return the elements of an array in nested lists of Python numbers, for a 0-d array a number. Large arrays are read in chunks."""
     if array.size <= MAX_CHUNK_ELEMENTS:
         return array.tolist()
     if array.size > MAX_CHUNK_ELEMENTS * len(array):
@@ -476,7 +489,10 @@ def _find_owner(array: Array) -> tuple[Any, bool]:
 
 
 def _is_read_only(array: Array) -> bool:
-    """Return whether an array and every object below its chain of views are read-only."""
+    """Return whether an array and every array below its chain of views are read-only, and the owner of the memory, if any.
+
+    An owner that exports no buffer gives False.
+    """
     owner, writeable = _find_owner(array)
     if writeable or owner is None:
         return not writeable
@@ -487,8 +503,10 @@ def _is_read_only(array: Array) -> bool:
 
 
 def _has_element_strides(array: Array) -> bool:
-    """Return whether the address and the strides of an array are multiples of the element size; the address, of a part for complex
-    elements.
+    """Return whether a tensor can use the memory of `array`: with aligned elements, a whole number of elements apart.
+
+    Each stride must be a multiple of the element size, and the address a multiple of the size of an element, or of one part of a complex
+    element.
     """
     size = array.dtype.itemsize
     address = array.__array_interface__["data"][0]

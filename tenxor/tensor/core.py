@@ -177,6 +177,11 @@ class TensorBase(MigrationHints):
         stream : object, optional
             Has no effect.
 
+        Returns
+        -------
+        Tensor
+            This tensor.
+
         Raises
         ------
         ArgumentError
@@ -219,10 +224,11 @@ class TensorBase(MigrationHints):
 
     @classmethod
     def _from_node(cls, node: Node, spec: Spec | None = None) -> Self:
-        """Return a new tensor for `node`: with the layout of `spec`, or by default in the node's shape.
+        """Return a new tensor for `node`: with the layout of `spec`, or by default contiguous in the node's shape.
 
-        A node with an externally shared source buffer is computed at once. Further pending nodes may be computed too, to limit the pending
-        graph and its memory.
+        For a default layout with too many elements, raise the errors of `check_element_count`. A pending node with externally shared memory
+        among its sources is computed at once, unless traced. Further pending nodes may be computed too, to limit the pending graph and its
+        memory.
         """
         recipe = node.recipe
         if spec is not None:
@@ -251,7 +257,8 @@ class TensorBase(MigrationHints):
     def _compute(cls, op: Op, *operands: Any) -> Self:
         """Return the pending tensor of an elementwise operation on tensors and Python numbers, which broadcast together.
 
-        The result template of an earlier call with the same specs is reused.
+        The result template of an earlier call with the same specs is reused. Raise ShapeError if the shapes do not broadcast, DTypeError
+        for dtypes that the operation refuses and for other operands, and OutOfBounds for a Python integer out of range.
         """
         keys: list[object] = []
         sources: list[Any] = []
@@ -304,7 +311,8 @@ class TensorBase(MigrationHints):
     def _compute_uncached(cls, op: Op, operands: Sequence[Any]) -> tuple[Self, Recipe | None]:
         """Return the pending tensor of an elementwise operation, without the cache of result templates, and its recipe.
 
-        The recipe is None if the result must not be cached.
+        The recipe is None if the result must not be cached: for a comparison of a signed dtype with uint64, and for a power whose integer
+        exponent is a known scalar. Errors are those of `_compute`.
         """
         if op.name in _COMPARISONS and frozenset([x.dtype for x in operands if isinstance(x, TensorBase)]) in _MIXED_SIGN_PAIRS:
             return cls._compare_mixed_signs(op, operands), None
@@ -334,7 +342,7 @@ class TensorBase(MigrationHints):
 
     @classmethod
     def _compare_mixed_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
-        """Return a comparison of a signed integer dtype with uint64, which have no common dtype.
+        """Return a comparison of two tensors, one of a signed integer dtype and one of uint64, which have no common dtype.
 
         Negative numbers are less than every uint64; non-negative numbers are compared as uint64.
         """
@@ -439,7 +447,7 @@ def is_initialized(x: TensorBase) -> bool:
 
 
 def reads_externally_shared(node: Node) -> bool:
-    """Return whether a pending node reads an externally shared buffer. A plain loop, since this runs for every operation."""
+    """Return whether a direct operand of a pending node is an externally shared buffer. A plain loop: this runs for every operation."""
     for source in node.sources:  # noqa: SIM110
         if type(source) is Node and source.buffer is not None and source.buffer.externally_shared:
             return True
@@ -466,7 +474,7 @@ IndexKey = SupportsIndex | slice | EllipsisType | TensorBase | np.ndarray[Any, A
 
 
 def broadcast_op_shapes(op: str, *shapes: Shape) -> Shape:
-    """Return the common shape of `shapes`. A ShapeError names the operation."""
+    """Return the shape to which `shapes` broadcast, or raise a ShapeError that begins with `op`, the operation's name."""
     try:
         return broadcast_shapes(*shapes)
     except ShapeError as error:

@@ -85,8 +85,9 @@ class CreationFunctions:
         return self.uninitialized_recipes, self.templates, self.list_recipes, self.array_recipes
 
     def call_and_record(self, name: str, fallback: Callable[..., _C], args: tuple[Any, ...], keywords: dict[str, Any]) -> _C:
-        """Return `fallback(*args, **keywords)`, the result of the function `name` of arguments without tensors, and record the call if
-        worthwhile.
+        """Return `fallback(*args, **keywords)`, a call of the function `name` without tensor arguments; record the call if worthwhile.
+
+        Nothing is recorded if `is_worth_recording` refuses the call, or if its result cannot be replayed (`_cache_template`).
         """
         if not self.is_worth_recording(name, args, keywords):
             return fallback(*args, **keywords)
@@ -97,8 +98,10 @@ class CreationFunctions:
         return result
 
     def _cache_template(self, key: CallKey | None, result: TensorBase) -> StepsTemplate | None:
-        """Cache the template of a pending result under `key`, and return the template. Return None if `key` is None, or if the result
-        cannot be replayed.
+        """Cache the template of a pending result under `key`, and return the template. Return None if the result cannot be replayed.
+
+        None is returned for a `key` of None, a result that is not all of its node in row-major order, and a graph that `append_recordable`
+        refuses.
         """
         node, spec = result.storage.node, result.spec
         is_whole = not result.offset and spec.is_contiguous and spec.shape == node.shape and node.dtype is spec.dtype
@@ -110,7 +113,10 @@ class CreationFunctions:
         return _cache(self.templates, key, StepsTemplate(spec, steps))
 
     def from_array(self, array: Any) -> Any:
-        """Return a tensor with a copy of a small array's elements, or None if the fallback must convert it."""
+        """Return a tensor with a copy of a small NumPy array's elements, or None if the fallback must convert the array.
+
+        None stands for more than `max_small_bytes` bytes, an unsupported dtype or byte order, and a decline of the fast path.
+        """
         dtype, nbytes = DTYPE_BY_NUMPY_DTYPE.get(array.dtype), array.nbytes
         if nbytes > self.max_small_bytes or dtype is None or not array.dtype.isnative:
             return None
@@ -122,8 +128,10 @@ class CreationFunctions:
         return tensor if self.copy_bytes(array if is_copyable else array.copy(), buffer, nbytes) else None
 
     def from_list(self, cls: Any, numbers: list[Any]) -> Any:
-        """Return a tensor of a list of numbers, or of rows of equal length: floats beginning with a float, or only ints or bools. Return
-        None if the fallback must convert the list.
+        """Return a tensor of a list of numbers, or of rows of equal length; None if the fallback must convert the list.
+
+        The numbers must be floats and ints beginning with a float, or only ints, or only bools, at most `MAX_LIST_ELEMENTS`. An empty list
+        gives None. The dtype is the default one of the first number.
         """
         sample: Any = numbers[0] if numbers else None
         rows, count = 0, len(numbers)
@@ -145,13 +153,16 @@ class CreationFunctions:
         return tensor if self.fill_from_list(numbers, tensor.storage.node.buffer, rows, count, kind) else None
 
     def from_number(self, number: float) -> Any:
-        """Return a 0-d tensor of a Python float, int or bool, or None if the fallback must convert it."""
+        """Return a new 0-d tensor of a Python float, int or bool, in the default dtype of this type.
+
+        Return None if the fast path declines, for instance an int outside the range of int64. The fallback must then convert the number.
+        """
         tensor = self.make_uninitialized(*self._uninitialized_recipe((), default_dtype_of(number)))
         kind = LIST_KINDS[type(number)]
         return tensor if tensor is not None and self.fill_from_list([number], tensor.storage.node.buffer, 0, 1, kind) else None
 
     def _uninitialized_recipe(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
-        """Return the recipe and the spec of contiguous data in memory."""
+        """Return the recipe of data in memory of this shape and dtype, and the contiguous spec; both are cached."""
         entry = self.uninitialized_recipes.get((shape, dtype))
         if entry is None:
             entry = intern_recipe(DATA, shape, dtype), intern_spec(Layout.contiguous(shape), dtype)

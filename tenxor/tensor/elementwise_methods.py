@@ -83,7 +83,7 @@ def build_binary_method(name: str) -> Callable[[T, Operand], T]:
 
 
 def _build_operator_methods(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Return the three methods behind the binary operator of the operation `name`, in this order: `x + y`, `number + x`, `x += y`."""
+    """Return the three methods `x + y`, `number + x` and `x += y` for the operation `name`; NotImplemented for an unsupported operand."""
     op = OPS[name]
 
     def forward(self: Any, other: Any) -> Any:
@@ -324,9 +324,9 @@ class ElementwiseMethods(IndexingMethods):
         return result
 
     def _round_to_multiples(self, multiple: int) -> Self:
-        """Return integers rounded to the nearest multiple of a number, halves to even.
+        """Return a tensor of an integer dtype rounded to multiples of the positive int `multiple`, halves to even.
 
-        The result is 0 if the number exceeds the range of the dtype.
+        The result is 0 if `multiple` exceeds the range of the dtype.
         """
         if multiple > self.dtype.highest:
             return self - self
@@ -360,9 +360,7 @@ class ElementwiseMethods(IndexingMethods):
         return int(self._single_number("index"))
 
     def _single_number(self, op: str) -> Any:
-        """Return the only element as a Python number, for the conversion `op`. Raise ShapeError unless the tensor has exactly one element,
-        and TraceError for a traced tensor.
-        """
+        """Return the only element as a Python number for the conversion `op`. Raise ShapeError for another size, TraceError if traced."""
         if self.layout.size != 1:
             advice = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {advice}")
@@ -455,8 +453,8 @@ class ElementwiseMethods(IndexingMethods):
     def copy(self) -> Self:
         """Return a new tensor with the same elements and a separate storage. Derivatives flow through the copy.
 
-        If this tensor is its whole storage in row-major order, memory is copied only when either tensor is written to. Otherwise the result
-        is a contiguous copy.
+        If this tensor is its whole storage in row-major order, memory is copied only when either tensor is written to. Otherwise, and for
+        externally shared memory, the result is a contiguous copy.
 
         >>> import tenxor as tx
         >>> x = tx.zeros(2)

@@ -34,11 +34,11 @@ MAX_PYTHON_CHECKS = 32  # indices that are checked in Python, faster than by Num
 
 
 class Selection(NamedTuple):
-    """A selection of elements by index tensors.
+    """A selection of elements of a storage by index tensors.
 
-    `layout` has the axes of the selection, then the indexed axes. Each indexed axis has an index tensor in `indices` and the layout to
-    read it in `index_layouts`. Errors name the operation `op` and the indexed axes `axes`. `is_in_range` says that the indices are
-    known to be in range.
+    `layout`, a layout of the storage, has the axes of the selection, then the indexed axes. Each indexed axis has an index tensor in
+    `indices` and the layout to read it, in the shape of the selection, in `index_layouts`. Errors name the operation `op` and the indexed
+    axes `axes`. `is_in_range` says that the indices are known to be in range.
     """
 
     op: str
@@ -184,7 +184,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
 
     @classmethod
     def _to_index_tensor(cls, op: str, values: Any) -> Self:
-        """Return indices as an integer tensor. Raise BadIndex for other dtypes."""
+        """Return indices, a tensor, array or nested lists, as an integer tensor; a tensor is returned itself.
+
+        An empty list gives int64. Raise BadIndex for other dtypes and for ragged lists; errors name `op`.
+        """
         if isinstance(values, cls):
             if not values.dtype.is_integer:
                 raise BadIndex(f"{op}: indices must be integers, not {values.dtype}; for booleans use x[mask]")
@@ -232,9 +235,10 @@ class GatherMethods(ViewMethods, ConversionMethods):
         return Selection(op, read, tuple(indices), tuple(throughs), tuple(axes))
 
     def _select_along(self, op: str, layout: Layout, index: Any, axis: int) -> Selection:
-        """Return the selection by an index tensor along an axis, as in `take_along_axis`: the remaining axes of both broadcast.
+        """Return the selection by an index tensor along `axis`, as in `take_along_axis`: the remaining axes of both broadcast.
 
-        Raise ShapeError if the index has another number of axes than `layout`, or if the shapes do not broadcast.
+        `layout` is a layout of this storage, and `axis` a non-negative number. Raise ShapeError if the index has another number of axes
+        than `layout`, or if the shapes do not broadcast.
         """
         indices = self._to_index_tensor(op, index)
         ndim, sizes = layout.ndim, layout.shape
@@ -253,8 +257,9 @@ class GatherMethods(ViewMethods, ConversionMethods):
     def _select_for_gather(self, op: str, layout: Layout, axis: int, index: Any) -> Selection:
         """Return the selection by an index tensor along `axis`, as read by PyTorch's `gather` and `scatter`.
 
-        On axes other than `axis`, position p of the index belongs to position p of the layout. The index may be shorter on them, and is
-        never broadcast. Raise ShapeError if the shapes do not fit.
+        `layout` is a layout of this storage, and `axis` a non-negative number. On axes other than `axis`, position p of the index belongs
+        to position p of the layout. The index may be shorter on them, and is never broadcast. Raise ShapeError if `index` has another
+        number of axes or is longer there, and BadIndex for indices that are no integers.
         """
         indices = self._to_index_tensor(op, index)
         shape, sizes, ndim = indices.layout.shape, layout.shape, layout.ndim
@@ -286,7 +291,8 @@ class GatherMethods(ViewMethods, ConversionMethods):
     def _gather(self, selection: Selection) -> Self:
         """Return a new pending tensor with the elements of a selection of this storage.
 
-        Few indices in memory are checked now, and so is every index of an empty result: raise IndexOutOfRange.
+        Up to `MAX_EAGER_INDEX_CHECKS` indices in memory are checked now, and so is every index of an empty result: raise IndexOutOfRange. A
+        kernel checks the remaining indices, unless `is_in_range` is set.
         """
         op, shape = selection.op, selection.shape
         is_empty = 0 in shape or 0 in selection.sizes  # an empty result is never evaluated, so indices with values are checked now
@@ -314,7 +320,10 @@ def find_out_of_range(indices: Any, size: int) -> int | None:
 
 
 def to_index_array(op: str, indices: Any) -> Any:
-    """Return nested lists of indices, or an array, as a NumPy array. Raise BadIndex for ragged lists."""
+    """Return nested lists of indices, or an array, as a NumPy array of any dtype; a NumPy array is returned itself.
+
+    Raise BadIndex for ragged lists, ShapeError for lists nested too deeply, and DTypeError for a named tuple of tensors; errors name `op`.
+    """
     check_nesting(indices, op)
     if hasattr(indices, "_fields"):
         nested_lists.reject_result_tuples([indices], {type(indices)}, op)

@@ -118,7 +118,7 @@ class GradientMethods(ElementwiseMethods):
         self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
 
     def backward(self, gradient: Self | None = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
-        """Compute the gradients with respect to the tensors that require one, and add them to their `grad`.
+        """Compute the gradients with respect to leaves that require one and tensors marked by `retain_grad`, and add them to their `grad`.
 
         Parameters
         ----------
@@ -180,10 +180,15 @@ class GradientMethods(ElementwiseMethods):
             )
 
     def detach(self) -> Self:
-        """Return a new tensor with the same elements, through which no gradient flows.
+        """Return a tensor with the same elements, through which no gradient flows.
 
-        Both tensors share memory until either is written to.
+        Returns
+        -------
+        Tensor
+            New tensor. Both tensors share memory until either is written to.
 
+        Examples
+        --------
         >>> import tenxor as tx
         >>> x = tx.ones(2).requires_grad_()
         >>> (x.detach() * x).sum().backward()
@@ -268,8 +273,10 @@ class GradientMethods(ElementwiseMethods):
         return remove
 
     def _require_grad_handler(self, op: str) -> Any:
-        """Return the `GradHandler` of this storage's leaf, or without a leaf of the content. Raise DerivativeError if this tensor does not
-        require a gradient.
+        """Return the `GradHandler`, which holds the gradient and the hooks, for this storage; create a missing one.
+
+        The handler belongs to the leaf of the storage, or without a leaf to the tape node of the present content. Raise DerivativeError,
+        naming `op`, if this tensor does not require a gradient.
         """
         watch = grad_storage.get_handler(self.storage, create=True)
         if watch is None:

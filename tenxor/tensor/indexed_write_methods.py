@@ -38,10 +38,12 @@ class IndexedWriteMethods(WriteMethods):
     __slots__ = ()
 
     def _scatter(self, op: str, selection: Selection, value: TensorBase | Number, reduce: str | None = None) -> None:
-        """Write `value` to a selection of this storage, in place. With `reduce` ("sum", "prod", "max" or "min"), reduce `value` into the
-        elements.
+        """Write `value` to a selection of this storage, in place, or with `reduce` reduce `value` into the elements.
 
-        Without `reduce`, the last of several values for an element stays. Raise IndexOutOfRange, ReadOnlyError or DTypeError.
+        `reduce` is "sum", "prod", "max" or "min". Without `reduce`, the last of several values for an element stays. `value` broadcasts to
+        the shape of the selection. Raise IndexOutOfRange for an index out of range, now or when the write is evaluated (`_check_indices`).
+        Raise DTypeError for complex values and a real dtype, and with `reduce` for values of a higher kind. Without `reduce`, raise
+        ReadOnlyError for a tensor of values and a view with an element at several positions.
         """
         reduction = self._resolve_reduction(op, reduce, value)
         if reduction is None:
@@ -60,8 +62,10 @@ class IndexedWriteMethods(WriteMethods):
             self._store(source, through, self._prepare_shared_buffer(), _describe_write(selection, reduction, is_checked))
 
     def _scatter_copy(self, op: str, selection: Selection, value: TensorBase | Number, reduce: str | None = None) -> Self:
-        """Return a new tensor: this tensor with a value written as by `_scatter`. The selection refers to a row-major copy of this
-        tensor.
+        """Return a new pending tensor: the elements of this tensor, with `value` written as by `_scatter`.
+
+        The layout of the selection must refer to a row-major copy of this tensor, not to this storage. A reduction of very many values per
+        element is done in parts, which are then combined.
         """
         reduction = self._resolve_reduction(op, reduce, value)
         axis = None if reduction is None else _find_split_axis(selection, self.layout.size)
@@ -91,8 +95,9 @@ class IndexedWriteMethods(WriteMethods):
         return result._scatter_in_order(op, *_slice_selection(selection, value, axis, slice(split_count, count)), reduction)
 
     def _scatter_in_order(self, op: str, selection: Selection, value: TensorBase | Number, reduction: Reduction | None) -> Self:
-        """Return a new tensor: this tensor with `value` written at a selection, or reduced into the elements if `reduction` is given. Each
-        element takes its values in order.
+        """Return a new pending tensor: the elements of this tensor, with `value` written, or reduced by `reduction`, at a selection.
+
+        Each element takes its values in order. The layout of the selection must refer to a row-major copy of this tensor.
         """
         source, through = self._resolve_source(value, op, selection.shape)
         with compute_lock:
@@ -108,7 +113,8 @@ class IndexedWriteMethods(WriteMethods):
     def _resolve_reduction(self, op: str, reduce: str | None, value: TensorBase | Number) -> Reduction | None:
         """Return the reduction called `reduce` ("sum", "prod", "max" or "min") for elements of this dtype; None if `reduce` is None.
 
-        For bools this is "any" or "all". Raise DTypeError if the dtype cannot hold the values.
+        For bools this is "any" or "all". Raise DTypeError if `value` is of a higher kind than this dtype, or if the reduction refuses this
+        dtype.
         """
         if reduce is None:
             return None
@@ -124,8 +130,9 @@ class IndexedWriteMethods(WriteMethods):
     def _check_indices(self, selection: Selection, *, any_count: bool, pending: bool) -> bool:
         """Return whether the indices are known to be in range. Raise IndexOutOfRange for an index found out of range.
 
-        Few indices in memory are always checked, and so are the indices of an empty selection. `any_count` extends the check to any number
-        in memory, `pending` to pending indices. Traced indices have no values: the kernel checks the indices of the batch.
+        Up to `MAX_EAGER_INDEX_CHECKS` indices in memory are always checked, and so are the indices of an empty selection. `any_count`
+        extends the check to any number in memory, `pending` to pending indices, which are then computed. Traced indices have no values and
+        give False: the kernel checks the indices of the batch.
         """
         if selection.is_in_range:
             return True
@@ -153,15 +160,16 @@ def identity_element(reduction: Reduction, dtype: DType) -> Number:
 
 
 def _describe_write(selection: Selection, reduction: Reduction | None, in_range: bool) -> ScatterTarget:
-    """Return a description of a write at a selection, with the result of the check of its indices, `in_range`."""
+    """Return the `ScatterTarget` of a write at a selection. `in_range` says that indices are in range, so that no kernel checks them."""
     scatter_op = intern_scatter(selection.op, reduction, selection.axes, in_range)
     return ScatterTarget(scatter_op, selection.layout, selection.indices, selection.index_layouts)
 
 
 def _find_split_axis(selection: Selection, size: int) -> int | None:
-    """Return the longest axis along which the target elements do not change, if there are very many values for each of the `size` elements.
+    """Return the longest axis of the selection along which the target elements do not change, if very many values go to few elements.
 
-    Return None without such an axis of enough positions, for fewer values, and if the target is a view chain or has offset tables.
+    There must be `MIN_SPLIT_VALUES` values, and `MIN_VALUES_PER_ELEMENT` for each of the `size` elements of the tensor. Return None for
+    fewer, without such an axis of enough positions, and if the target is a view chain or has offset tables.
     """
     layout, shape = selection.layout, selection.shape
     if layout.base is not None or layout.tables is not None or prod(shape) < max(MIN_SPLIT_VALUES, MIN_VALUES_PER_ELEMENT * size):
@@ -182,7 +190,11 @@ def _slice_selection(selection: Selection, value: Any, axis: int, bounds: slice)
 
 
 def _select_per_part(selection: Selection, axis: int, part_count: int, size: int) -> Selection:
-    """Return the selection into a larger tensor that has the `size` elements once for each of `part_count` parts of an axis."""
+    """Return the selection into a larger tensor, which has the `size` elements once for each of `part_count` parts of `axis`.
+
+    In the result `axis` is split into two axes: the part, and the position within the part. The size of `axis` must be a multiple of
+    `part_count`.
+    """
     layout = selection.layout.unflatten(axis, (part_count, -1))
     strides = tuple([size if k == axis else step for k, step in enumerate(layout.strides)])
     throughs = tuple([x.unflatten(axis, (part_count, -1)) for x in selection.index_layouts])
@@ -190,7 +202,10 @@ def _select_per_part(selection: Selection, axis: int, part_count: int, size: int
 
 
 def _find_out_of_range(index: Any, size: int) -> int | None:
-    """Return the value of the first out-of-range index, or None. A kernel tests the indices, since they are many."""
+    """Return the value of the first out-of-range index along an axis of `size`, or None. A kernel tests the many indices.
+
+    `index` is an integer tensor with values; a pending one is computed.
+    """
     realize(index.storage.node)
     beyond = index._compute(OPS["greater_equal"], index, size)
     if index.dtype.kind == "int":

@@ -45,8 +45,10 @@ class OrthogonalIndexer(Generic[T]):
         self.tensor = tensor
 
     def _split_key(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
-        """Return whether an item of the key is traced, and the items of the key. If one is traced, the items are index arrays for every
-        axis.
+        """Return whether an item of the key is traced, and the items of the key.
+
+        If an item is traced, the items are index arrays for every axis (`open_mesh`), for ordinary indexing; otherwise they are the key's
+        own.
         """
         items = self.tensor._key_items(key)
         if any(map(is_traced, items)):
@@ -54,7 +56,7 @@ class OrthogonalIndexer(Generic[T]):
         return False, items
 
     def _view_at(self, items: tuple[Any, ...]) -> T:
-        """Return the view at `items`, the items of a key without traced indices."""
+        """Return the view at `items`, the items of a key without traced indices; the layout gets a table for a list or array."""
         normalized = [p if type(p) is list or type(p) in _BASIC_TYPES else _normalize_item(p) for p in items]
         return self.tensor._view(self.tensor.layout.oindex(normalized))
 
@@ -165,9 +167,10 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
     # One element
 
     def _read_element(self, coords: Sequence[int]) -> Self:
-        """Return a new 0-d tensor with the present value of an element. The element of a pending storage, or with a tape node, is pending.
+        """Return a new 0-d tensor with the present value of the element at `coords`, one int for each axis.
 
-        Raise IndexOutOfRange for coordinates out of range.
+        The result has a known scalar if the storage is in memory without a tape node; otherwise it is pending. Raise IndexOutOfRange for
+        coordinates out of range.
         """
         offset = self.layout.ravel(coords)
         dtype = self.dtype
@@ -237,9 +240,11 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return element
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
-        """Write a number to the element at `coords` in memory at once and return True, or return False if `_write` must do the write.
+        """Write a Python number to the element at `coords` in memory and return True, or return False if `_write` must do the write.
 
-        Raise IndexOutOfRange for coordinates out of range, and OutOfBounds for an integer outside of the range of the dtype.
+        False stands for items of `coords` that are no ints, a pending, taped, read-only or shared storage, a value of a higher kind, and a
+        value that overflows the dtype. Raise IndexOutOfRange for coordinates out of range, and OutOfBounds for an integer outside of the
+        range of the dtype.
         """
         dtype = self.dtype
         if dtype.is_complex:
@@ -286,8 +291,10 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return tuple([self._to_operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in items])
 
     def _get_advanced(self, items: tuple[Any, ...]) -> Self:
-        """Return the new tensor selected by a key with index arrays, lists or index tensors. If the arrays are 0-d integers, the key is
-        read as a key of ints.
+        """Return the new tensor selected by a key with index arrays, lists or index tensors, given as its items.
+
+        Small reads are done now by NumPy (`read_by_numpy`); others are pending. If the arrays are 0-d integers, the key is read as a key of
+        ints.
         """
         items = _normalize_items(self._key_items(items))
         if all(type(p) in _BASIC_TYPES for p in items):
@@ -298,7 +305,10 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return self._gather(self._select_at("indexing", self.layout, items))
 
     def _set_advanced(self, items: tuple[Any, ...], value: Any) -> None:
-        """Write the tensor or number `value` to the elements selected by a key with index arrays, lists or index tensors."""
+        """Write the tensor or number `value` to the elements selected by a key with index arrays, lists or index tensors.
+
+        `items` are the items of the key, and `value` broadcasts to the shape of the selection. Traced masks are allowed, too.
+        """
         self._compute_earlier_writes()
         items = self._key_items(items)
         if any([is_traced(p) and p.dtype.kind == "bool" for p in items]):
@@ -315,8 +325,9 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
             self._scatter("assignment", self._select_at("assignment", self.layout, items), value)
 
     def _find_mask(self, items: tuple[Any, ...]) -> TensorBase | None:
-        """Return the mask if the key is a single mask of this shape, else None. A number can be written at a mask without a search for true
-        elements.
+        """Return the mask as a tensor if the key is a single mask of exactly this shape, else None.
+
+        A number can be written at a mask without a search for true elements.
         """
         (mask, *further_items) = items
         if further_items or getattr(mask, "shape", None) != self.layout.shape:
@@ -328,7 +339,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
     def _select_by_key(self, op: str, layout: Layout, key: Any) -> Selection:
         """Return the selection by any key in `layout`, a layout of this storage. A key without index arrays only changes the layout.
 
-        Errors name the operation `op`.
+        A selection of the latter kind has no indices. Errors name the operation `op`.
         """
         items = _normalize_items(self._key_items(key))
         if all(type(p) in _BASIC_TYPES for p in items):
@@ -336,10 +347,10 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return self._select_at(op, layout, items)
 
     def _select_at(self, op: str, layout: Layout, items: tuple[Any, ...]) -> Selection:
-        """Return the selection in `layout`, a layout of this storage, by a key with index arrays, whose items are normalized
-        (`_normalize_items`).
+        """Return the selection in `layout`, a layout of this storage, by a key with index arrays.
 
-        Raise IndexOutOfRange for too many indices, and BadIndex for index arrays of wrong shapes.
+        `items` are the items of the key as `_normalize_items` returns them. As in NumPy, the axes of the index arrays come first unless the
+        arrays are adjacent in the key. Raise IndexOutOfRange for too many indices, and BadIndex for index arrays of wrong shapes.
         """
         if len(items) == 1 and not _is_boolean(items[0]) and layout.shape:
             return self._select(op, layout, (0,), (self._to_index_tensor(op, items[0]),), 0, (0,))
@@ -396,13 +407,14 @@ def _is_index_tensor(item: Any) -> bool:
 
 
 def _normalize_items(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a key with index tensors unchanged, and the remaining items as Python or NumPy objects."""
+    """Return the items of a key: integer tensors with axes, and traced ones, unchanged, the others as by `_normalize_item`."""
     return tuple([p if _is_index_tensor(p) else _normalize_item(p) for p in items])
 
 
 def _find_element_read(node: Node) -> tuple[Node, Layout] | None:
-    """Return the source node and the layout of the element read, if a pending 0-d node is just an element of another node;
-    otherwise None.
+    """Return the source node and the layout of the element read, if a pending 0-d node is just an element of another node.
+
+    Return None for any other node, also for an element of another dtype.
     """
     if node.op is _POSITIVE and node.shape == ():
         (source,), (layout,) = node.sources, node.layouts
@@ -424,9 +436,10 @@ def _is_boolean(item: Any) -> bool:
 
 
 def _normalize_item(item: Any) -> Any:
-    """Return an item of a key as a Python or NumPy object: tensors and lists become arrays, NumPy integers become ints.
+    """Return an item of a key as a Python or NumPy object: tensors and lists become arrays; NumPy and 0-d integers become ints.
 
-    Raise BadIndex for items that are neither integers nor booleans, and TraceError for a traced mask.
+    An empty list becomes an int64 array, and a bool a 0-d array. Raise BadIndex for items that are neither integers nor booleans, and
+    TraceError for a traced mask.
     """
     if type(item) in _BASIC_TYPES:
         return item

@@ -1,4 +1,7 @@
-"""Joining of many tensors in memory by the fast path: examining a piece in Python takes longer than copying it."""
+"""Joining of many tensors in memory by the fast path: examining a piece in Python takes longer than copying it. Pieces are the tensors to
+join. A copy table has a column for each piece, and four rows of int64: the address of the piece's spec, the address of its target, its
+bytes per copied row, and its bytes per element.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,17 @@ COPY_TABLE_COLUMNS = 4  # columns of the table: the address of the spec, the des
 def should_copy_by_kernels(nbytes: int, count: int) -> bool:
     """Return whether kernels should copy `count` pieces of `nbytes` bytes in total, rather than a single call of the fast path or of NumPy.
 
-    The pieces must be large on average, and either several threads can share the work, or a single call would take too long.
+    The pieces must have at least `PARALLEL_COPY_BYTES` on average. Also, several threads must be able to share the work, or `nbytes` must
+    exceed `MAX_SINGLE_COPY_BYTES`.
     """
     return nbytes >= PARALLEL_COPY_BYTES * count and (nbytes > MAX_SINGLE_COPY_BYTES or num_threads() > 1)
 
 
 class PieceCopy(NamedTuple):
-    """A copy of a piece: its index, the layout to read it, and the layout to write it."""
+    """A copy of a piece: its index, the layout to read it, and the layout to write it.
+
+    Both layouts have one shape; the second is a layout of the joined tensor.
+    """
 
     piece_index: int
     source_layout: Layout
@@ -54,8 +61,9 @@ def join_by_fast_path(
 ) -> _T | None:
     """Return a new tensor of contiguous tensors in memory, copied by the fast path, or None if the fast path cannot join them.
 
-    The tensors are joined along their axis `axis`, along a new axis if `stacked`, or flattened if `axis` is None. If `mixed_dtypes`,
-    they may differ in dtype.
+    The tensors are joined along their axis `axis`, along a new axis if `stacked`, or flattened if `axis` is None. If `mixed_dtypes`, they
+    may differ in dtype, unless one is bfloat16; the dtype is promoted. None also stands for shapes that do not fit, an empty result, and
+    pieces of `PARALLEL_COPY_BYTES` or more on average. Raise OutOfMemory or ShapeError for too large a result, naming `op`.
     """
     fast_path = upcalls.installed
     if fast_path is None or type(tensors[0]) is not cls:
@@ -99,8 +107,10 @@ def join_by_fast_path(
 def _join_equal_specs(
     copy_equal_specs: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
 ) -> _T | None:
-    """Return a new tensor of contiguous pieces of equal spec, or None for pieces that are large, empty or of different specs, or if the
-    fast path declines.
+    """Return a new tensor of contiguous pieces of equal spec, or None for pieces that are large, empty or of different specs.
+
+    `copy_equal_specs` is the function of the fast path that compares all specs and copies; its decline gives None, too. For `axis` and
+    `stacked` see `join_by_fast_path`.
     """
     spec = pieces[0].spec
     if any([type(x) is not cls or x.spec is not spec for x in (*pieces[1:2], pieces[-1])]):
@@ -153,7 +163,11 @@ def _compute_start_offsets(sizes: Array) -> Array:
 
 
 def _join_shape(shapes: list[Shape], counts: list[int], axis: int | None, stacked: bool) -> Shape | None:
-    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`. Return None unless the shapes fit together."""
+    """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`, or None unless the shapes fit together.
+
+    The pieces are joined along `axis`, along a new axis at this position if `stacked`, or flattened if `axis` is None. `axis` must exist,
+    and counts from the start.
+    """
     first_shape = shapes[0]
     if axis is None:
         return (sum([prod(shape) * n for shape, n in zip(shapes, counts, strict=True)]),)
@@ -175,11 +189,10 @@ def _join_by_dtype(
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Join pieces of several dtypes into `out`: copy the pieces of each dtype end to end, then cast these buffers. Return whether this was
-    possible.
+    """Join pieces of several dtypes into `out`: copy the pieces of each dtype end to end, then cast these buffers; return success.
 
-    `table` is the table of `join_by_fast_path`, with a column for each piece; the rows after the first are overwritten. False stands for
-    pieces of several shapes joined along an axis after the first, or a copy declined by `copy_rows`.
+    `table` is the copy table, and its rows after the first are overwritten. `spec_indices` has the index of each piece's spec in `specs`.
+    False stands for pieces of several shapes joined along an axis after the first, or a copy declined by `copy_rows`.
     """
     addresses, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows

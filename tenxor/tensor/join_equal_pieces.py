@@ -30,7 +30,7 @@ CHUNK_BYTES = 1 << 20  # bytes of temporary copies at a time
 
 
 class _JoinBuffer:
-    """A buffer for `count` pieces of one shape and dtype.
+    """A buffer for `count` pieces of one shape and dtype; `pieces` is an array over it, with the pieces along its first axis.
 
     The pieces are joined along their axis `axis`, along a new axis if `stacked`, or flattened if `axis` is None.
     """
@@ -66,7 +66,8 @@ def join_equal_pieces(
     """Return a new tensor of pieces of equal shape and dtype, or None if the pieces cannot be joined as bytes.
 
     The pieces are either tensors of class `cls` or NumPy arrays; `types` is the set of their types. They are joined along `axis`, along a
-    new axis if `stacked`, or flattened if `axis` is None. If `mixed_dtypes`, arrays may differ in dtype.
+    new axis if `stacked`, or flattened if `axis` is None. If `mixed_dtypes`, arrays may differ in dtype. None also stands for empty pieces,
+    and for pieces of more than `MAX_EXAMINED_BLOCK_BYTES` bytes. `op` names the operation for errors of too large a result.
     """
     if types == {np.ndarray}:
         return _join_arrays(cls, op, pieces, axis, stacked, mixed_dtypes)
@@ -74,10 +75,10 @@ def join_equal_pieces(
 
 
 def _join_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
-    """Return the joined tensors, or None unless they are small, of equal shape and dtype, and stored alike.
+    """Return the joined tensors, or None unless they are small, of equal shape and dtype, in memory, and stored alike.
 
     They must be known scalars, or views of a single storage that differ in their offsets, or have equal layouts in memory blocks of equal
-    size.
+    size. Offset tables and view chains give None.
     """
     first_tensor = tensors[0]
     layout, dtype = first_tensor.layout, first_tensor.dtype
@@ -127,7 +128,7 @@ def _find_offsets(tensors: Sequence[TensorBase]) -> list[int] | None:
 
 
 def _copy_from_offsets(offsets: list[int], piece: TensorBase, result: _JoinBuffer) -> None:
-    """Copy pieces from a single storage into the result, given their offsets. `piece` is one of the pieces."""
+    """Copy pieces from a single storage in memory into `result`, given their offsets in elements. `piece` is one of the pieces."""
     layout, dtype, size = piece.layout.at(0), piece.dtype, piece.dtype.itemsize
     reach = layout.range()
     assert reach is not None and piece.storage.node.buffer is not None
@@ -143,7 +144,7 @@ def _copy_from_offsets(offsets: list[int], piece: TensorBase, result: _JoinBuffe
 
 
 def _copy_from_blocks(blocks: list[Any], layout: Layout, result: _JoinBuffer) -> None:
-    """Copy pieces into the result, given their memory blocks of equal size and the layout of each piece in its block."""
+    """Copy pieces into `result`, given their memory blocks of equal size and `layout`, the layout of each piece in its block."""
     dtype, block = result.dtype, len(blocks[0])
     step = max(1, CHUNK_BYTES // block)
     offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
@@ -154,7 +155,10 @@ def _copy_from_blocks(blocks: list[Any], layout: Layout, result: _JoinBuffer) ->
 
 
 def _find_blocks(tensors: Sequence[TensorBase]) -> list[Any] | None:
-    """Return the memory blocks of tensors with equal layouts and equal block sizes; None for different tensors."""
+    """Return the memory blocks of tensors with equal layouts and equal block sizes, as arrays of bytes.
+
+    Return None for a pending or different tensor, and for blocks that are large or much larger than the piece.
+    """
     first_tensor = tensors[0]
     layout, dtype, buffer = first_tensor.layout, first_tensor.dtype, first_tensor.storage.node.buffer
     if buffer is None or not len(buffer.array) <= min(MAX_EXAMINED_BLOCK_BYTES, EXTRA_BLOCK_BYTES + 4 * layout.size * dtype.itemsize):
@@ -189,7 +193,7 @@ def _find_scalars(tensors: Sequence[TensorBase]) -> list[Number] | None:
 
 
 def concatenate_bytes(rows: Sequence[Any], out: Array) -> None:
-    """Copy small contiguous rows of equal dtype into `out`, end to end."""
+    """Copy small contiguous arrays, `rows`, into the 1-D array `out`, end to end. All have one dtype, and `rows` fill `out`."""
     step = max(1, CHUNK_BYTES * len(rows) // out.nbytes)
     start = 0
     for first_row in range(0, len(rows), step):
@@ -210,7 +214,10 @@ def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
 
 
 def _join_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None, stacked: bool, mixed_dtypes: bool) -> _T | None:
-    """Return the joined arrays, or None unless they are small, of equal shape, and of supported dtypes."""
+    """Return the joined arrays, or None unless they are small, of equal shape, and of supported dtypes.
+
+    With `mixed_dtypes`, their dtypes may differ and are promoted. For `axis` and `stacked` see `join_equal_pieces`.
+    """
     first_array, dtypes = arrays[0], dtypes_of(arrays)
     if (
         not 0 < first_array.nbytes <= MAX_EXAMINED_BLOCK_BYTES

@@ -48,7 +48,10 @@ def are_arrays(items: Sequence[Any]) -> bool:
 
 
 def is_join_on_tape(pieces: Sequence[Piece]) -> bool:
-    """Return whether the joined tensor needs a tape node, or has no value since a piece reads an argument of a traced function."""
+    """Return whether the joined tensor needs a tape node, or has no value since a piece reads an argument of a traced function.
+
+    With the tape off (`tape_mode`), only the second counts.
+    """
     nodes = [p.storage.node for p in pieces if isinstance(p, TensorBase) and p._is_on_tape()]
     return any([node.is_traced for node in nodes]) or (bool(nodes) and bool(tape_mode.get()))
 
@@ -59,7 +62,7 @@ def is_single_tape_step(pieces: Sequence[Piece]) -> bool:
 
 
 def join_as_tape_step(pieces: Sequence[Piece], make: Callable[[], _T], find_layouts: Callable[[_T], Sequence[Layout]]) -> _T:
-    """Return `make()`, a tensor joined of the pieces, recorded on the tape as a single step.
+    """Return `make()`, a tensor joined of the pieces, recorded on the tape as a single step. `make` runs with the tape off.
 
     `find_layouts(result)` returns the layout of each piece in the result.
     """
@@ -75,7 +78,10 @@ def join_as_tape_step(pieces: Sequence[Piece], make: Callable[[], _T], find_layo
 
 
 def joined_layouts(pieces: Sequence[Piece], axis: int | None, result_layout: Layout) -> Sequence[Layout]:
-    """Return the layout of each piece, in its own shape, in a joined tensor of layout `result_layout`; see `piece_copies`."""
+    """Return the layout of each piece, in its own shape, in a joined tensor of layout `result_layout`.
+
+    The pieces are joined along `axis`, as a new axis if the result has more axes than they, or flattened for None.
+    """
     return _layouts_of_shapes(
         tuple([piece.layout.shape if isinstance(piece, TensorBase) else piece.shape for piece in pieces]), axis, result_layout
     )
@@ -84,14 +90,18 @@ def joined_layouts(pieces: Sequence[Piece], axis: int | None, result_layout: Lay
 @register("layouts of pieces", "where the pieces of a join lie in the result, by shapes")
 @lru_cache(1 << 8)
 def _layouts_of_shapes(shapes: tuple[Shape, ...], axis: int | None, result_layout: Layout) -> Sequence[Layout]:
-    """Return the layout of each piece, given the shapes of the pieces, in a joined tensor of layout `result_layout` (`joined_layouts`)."""
+    """Return the result of `joined_layouts` for pieces of the shapes `shapes`."""
     contiguous = [Layout.contiguous(shape) for shape in shapes]
     moves = _piece_copies(contiguous, axis, result_layout)
     return [written.reshape(shape) for (*_, written), shape in zip(moves, shapes, strict=True)]
 
 
 def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
-    """Return whether kernels should write the pieces of a result of `nbytes` bytes when it is evaluated, rather than a copy at the call."""
+    """Return whether kernels should write the pieces of a result of `nbytes` bytes when it is evaluated, rather than a copy at the call.
+
+    True for a join on the tape, for large tensors (`should_copy_by_kernels`), and for at most `MAX_KERNEL_PIECES` pieces with a pending
+    one. In the last case, results of up to `FAST_COPY_LIMIT_BYTES` are left to the fast path where it is expected.
+    """
     if is_join_on_tape(pieces):
         return True
     if should_copy_by_kernels(nbytes, len(pieces)):
@@ -140,7 +150,11 @@ def _evaluate_pending(tensors: Sequence[TensorBase]) -> bool:
 
 
 def _join_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
-    """Return arrays joined along an axis, or flattened for None. Return None unless they fit and have supported dtypes."""
+    """Return NumPy arrays joined along `axis`, or flattened for None, as a new tensor of class `cls` in the promoted dtype.
+
+    Return None if a dtype is unsupported, if the arrays do not fit, or if their slices across `axis` have no elements. For too many
+    elements raise the errors of `check_element_count`, naming `op`.
+    """
     first_array, dtypes = arrays[0], dtypes_of(arrays)
     if not DTYPE_BY_NUMPY_DTYPE.keys() >= set(dtypes):
         return None
@@ -163,7 +177,8 @@ def _join_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | No
 def _join_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
     """Return tensors joined along their first axis, along a new first axis if `stacked`, or flattened for `axis` None.
 
-    Return None unless they fit and all are contiguous and in memory.
+    `axis` is 0 or None. Return None unless they fit and all are contiguous and in memory, for an empty result, for large pieces
+    (`should_copy_by_kernels`), and for bfloat16 among several dtypes.
     """
     row = tensors[0].layout.shape[not stacked :]
     with compute_lock:
@@ -186,7 +201,7 @@ def _join_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, 
 
 
 def _flat_arrays(tensors: Sequence[TensorBase], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
-    """Return the elements of tensors as flat arrays, and their distinct dtypes. Both lists are empty if the tensors do not fit.
+    """Return the elements of tensors as 1-D arrays over their memory, and their distinct dtypes; two empty lists if a tensor does not fit.
 
     Each tensor must be contiguous and in memory, and have the shape `row` (no condition for None), after a first axis unless `stacked`.
     """
@@ -235,15 +250,17 @@ def join_now(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, 
 def join_lazily(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
     """Return a new pending tensor of this shape and dtype. Kernels compute each piece directly into its place when the result is evaluated.
 
-    The pieces are joined as by `join_now`.
+    The pieces, cast to `dtype`, are joined along `axis`, along a new last axis if `axis` is the number of their axes, or flattened for
+    None.
     """
     tensors: list[Any] = [cls._from_numpy(p) if type(p) is np.ndarray else p for p in pieces]  # type: ignore[attr-defined]
     return _write_pieces(cls, op, tensors, piece_copies(tensors, axis, Layout.contiguous(shape)), shape, dtype)
 
 
 def _write_pieces(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[PieceCopy], shape: Shape, dtype: DType) -> _T:
-    """Return a new pending tensor of the shape `shape`, made of writes: each of `moves` reads a tensor through a layout and writes through
-    another layout.
+    """Return a new pending tensor of this shape and dtype, made of writes of `tensors`, one for each copy in `moves`.
+
+    The copies must cover the result, whose other elements are undefined.
     """
     result: Any = cls._from_node(Node.of(EMPTY, shape, dtype))
     for k, read, target in moves:
@@ -252,10 +269,10 @@ def _write_pieces(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterabl
 
 
 def copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], shape: Shape) -> _T:
-    """Return a new tensor of the shape `shape`, filled with regions of `x`. Large regions are written by kernels when the result is
-    evaluated.
+    """Return a new tensor of the shape `shape`, filled with regions of `x`, copied now or, if large, by kernels on evaluation.
 
-    Each of `moves` has the layout of a region of `x` and the layout of its place in the result. The places must cover the result.
+    Each of `moves` has the layout of a region of `x` and the layout of its place in the result; their `piece_index` is 0. The places must
+    cover the result. With the tape on, the whole is a single step of the tape.
     """
     check_element_count(op, shape)
     if not is_single_tape_step([x]):
@@ -279,9 +296,9 @@ def _copy_regions(cls: type[_T], op: str, x: _T, moves: Sequence[PieceCopy], sha
 
 
 def piece_copies(pieces: Sequence[Any], axis: int | None, result_layout: Layout) -> Iterator[PieceCopy]:
-    """Return the copies that join pieces along the axis `axis` of a tensor of layout `result_layout`, or flattened for None.
+    """Return an iterator over the copies that join pieces along `axis` of a tensor of layout `result_layout`, or flattened for None.
 
-    Pieces with an axis less than the result get `axis` as a new axis of size 1.
+    Pieces with an axis less than the result get `axis` as a new axis of size 1. The sizes are not checked.
     """
     return _piece_copies((piece.layout for piece in pieces), axis, result_layout)
 
@@ -329,9 +346,10 @@ def _copy_pieces(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: D
 
 
 def _as_arrays(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Array]:
-    """Return the elements of pieces in memory as NumPy arrays, to be copied to memory of `dtype`. `inner` are further axes, of size 1.
+    """Return the elements of pieces in memory as NumPy arrays, to be copied to memory of `dtype`.
 
-    They are views of the memory if NumPy can represent them.
+    `inner`, () or (1,), are further axes of the arrays. The arrays are views of the memory where NumPy can represent them. Casts are left
+    to NumPy, except from and to bfloat16: the elements of bfloat16 are decoded for another `dtype`, and others encoded as its bits.
     """
     arrays: list[Array] = []
     strides_by_layout: dict[tuple[DType, Shape], Shape] = {}  # strides in bytes, by dtype and strides in elements
@@ -359,7 +377,7 @@ def _as_arrays(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list
 
 
 def _copy_without_strides(piece: TensorBase) -> Array:
-    """Return a copy of the elements of a tensor whose layout has no strides."""
+    """Return a copy of the elements of a tensor in memory, in its shape, for a layout without strides, or of size 0."""
     layout, dtype = piece.layout, piece.dtype
     if layout.size == 0:
         return np.empty(layout.shape, dtype.numpy)

@@ -1,4 +1,6 @@
-"""Conversion of nested lists of numbers to arrays."""
+"""Conversion of nested lists of numbers to arrays. The leaves are the items of the innermost lists: numbers, or tensors and arrays, whose
+axes then follow those of the lists.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,7 @@ _DTYPE_OF_NUMPY_TYPE = {d.numpy.type: d for d in DTYPE_BY_NUMPY_DTYPE.values()}
 
 
 def from_nested(cls: type[_T], obj: Any, wanted_dtype: DType | None, op: str) -> tuple[Array | _T, DType | None]:
-    """Return a number or nested lists of numbers as an array or a tensor of class `cls`, with the dtype for the caller to convert the
-    elements to.
+    """Return a number or nested lists of numbers as an array, or as a tensor of class `cls`, with the dtype that the caller casts to.
 
     This dtype is `wanted_dtype`, or by default the common dtype of NumPy scalars or tensors. None stands for the dtype of the result. Raise
     ShapeError for ragged lists, DTypeError for items that are no numbers, and OutOfBounds for integers out of range.
@@ -115,8 +116,10 @@ def _to_integer(x: float, dtype: DType) -> int:
 
 
 def _target_dtype(kinds: set[type], wanted_dtype: DType | None) -> DType:
-    """Return the dtype for reading numbers of the Python types `kinds`, before they are cast to `wanted_dtype` (None for no
-    wanted dtype).
+    """Return the dtype for reading numbers of the Python types `kinds`, before they are cast to `wanted_dtype` (or None).
+
+    For a wanted integer dtype this is the dtype itself, or the default float dtype if there are floats. In other cases it is the default
+    dtype of the highest type: complex, float, int or bool. No numbers, and ints for a wanted float or complex dtype, are read as floats.
     """
     if wanted_dtype is not None and wanted_dtype.is_integer:
         return DEFAULT_FLOAT if float in kinds else wanted_dtype
@@ -128,7 +131,7 @@ def _target_dtype(kinds: set[type], wanted_dtype: DType | None) -> DType:
 
 
 def _check_fit(leaves: list[Any], wanted_dtype: DType, op: str) -> None:
-    """Raise OutOfBounds for the first integer in a list that is outside of the dtype's range."""
+    """Raise OutOfBounds, naming `op`, for the first int in the list `leaves` that is outside of the range of `wanted_dtype`."""
     for x in leaves:
         if type(x) is int:
             check_fits(x, wanted_dtype, op)
@@ -159,9 +162,10 @@ def _nesting_error(op: str) -> ShapeError:
 
 
 def _flatten_nested(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
-    """Return the shape of nested lists, the items of the innermost lists in order, and their types.
+    """Return the shape of nested lists, the items of the innermost lists in order, and the types of these items.
 
-    Ragged lists are unpacked down to the level with different sizes. The loops run in C, in a fiftieth of a microsecond for each item.
+    Ragged lists are unpacked down to the level with different sizes, whose lists are then items. The loops run in C, in a fiftieth of a
+    microsecond for each item.
     """
     shape: list[int] = []
     items, types = [obj], {type(obj)}
@@ -202,7 +206,10 @@ def _distinct_results(function: Callable[[Any], _V], items: list[Any]) -> set[_V
 
 
 def reject_result_tuples(leaves: list[Any], kinds: set[type], op: str) -> None:
-    """Raise DTypeError for a named tuple of tensors, like the result of `cummax`: stacking the fields is never intended."""
+    """Raise DTypeError, naming `op`, if `leaves` have a named tuple of tensors, like the result of `cummax`.
+
+    `kinds` are the types of the leaves. The tuple would be read as a list of tensors, but stacking its fields is never intended.
+    """
     for kind in kinds:
         fields = getattr(kind, "_fields", ())
         if fields and issubclass(kind, tuple) and any([isinstance(x, TensorBase) for leaf in leaves if type(leaf) is kind for x in leaf]):
@@ -212,7 +219,10 @@ def reject_result_tuples(leaves: list[Any], kinds: set[type], op: str) -> None:
 
 
 def _replace_arrays(obj: Any, array_types: tuple[type, ...], op: str, depth: int) -> Any:
-    """Return nested lists with NumPy arrays in place of arrays of the types `array_types`. `depth` is the number of enclosing lists."""
+    """Return nested lists with NumPy arrays in place of objects of the types `array_types`, read by `np.asarray`.
+
+    `depth` is the number of enclosing lists. Raise ShapeError for lists nested too deeply, and DTypeError if NumPy cannot read an object.
+    """
     if type(obj) in _LIST_TYPES:
         if depth == MAX_NESTING_DEPTH:
             raise _nesting_error(op)
@@ -227,7 +237,7 @@ def _replace_arrays(obj: Any, array_types: tuple[type, ...], op: str, depth: int
 
 
 def _to_array(numbers: list[Any], dtype: Any) -> Array:
-    """Return Python numbers as a 1-D array."""
+    """Return Python numbers as a 1-D array of the NumPy dtype `dtype`, converted in chunks. NumPy's OverflowError is passed on."""
     if len(numbers) <= MAX_CHUNK_ELEMENTS:
         return np.array(numbers, dtype)
     array, end = np.empty(len(numbers), dtype), 0
@@ -238,9 +248,10 @@ def _to_array(numbers: list[Any], dtype: Any) -> Array:
 
 
 def _stack_recorded(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted_dtype: DType | None, op: str) -> _T:
-    """Return a tensor of nested lists of shape `outer`, with the tensors and numbers `leaves`, some of them on the tape.
+    """Return a pending tensor of nested lists of shape `outer`, with the tensors, arrays and numbers `leaves`, some of them on the tape.
 
-    Raise ShapeError unless the shapes of the leaves are equal.
+    The dtype is `wanted_dtype`, or by default the promoted dtype of the tensors. Raise ShapeError unless the shapes of the leaves are
+    equal.
     """
     from .join_pieces import join_lazily
 
@@ -301,8 +312,9 @@ def _stack_pieces(
 
 
 def _measure_nesting(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the shape of nested lists and their innermost items in order. Raise a ShapeError that names the place where they are
-    ragged.
+    """Return the shape of nested lists, tensors and arrays, and their innermost items in order.
+
+    Raise ShapeError, naming the place, for ragged lists, and for an object whose length is not the number of its items.
     """
     level: list[tuple[tuple[int, ...], Any]] = [((), obj)]
     shape: list[int] = []

@@ -58,8 +58,8 @@ def read_by_numpy(x: TensorBase, items: tuple[Any, ...]) -> Array | None:
 def write_by_numpy(x: TensorBase, items: tuple[Any, ...], value: Any) -> bool:
     """Write a value over the elements that a key with a single index array selects, and return True, or return False without a write.
 
-    False is returned for many, pending or out-of-range elements, for memory with further readers, for a value that does not fit the dtype
-    exactly, and without the fast path.
+    `value` is a tensor or a Python number; a pending tensor is computed. False is returned for many, pending or out-of-range elements, for
+    memory with further readers, and for a value that does not fit the dtype exactly. Without the fast path, False is returned, too.
     """
     if len(items) != 1 or not isinstance(items[0], (TensorBase, np.ndarray)) or not items[0].ndim:
         return False
@@ -98,7 +98,11 @@ def _is_exact_fit(value: Any, dtype: DType) -> bool:
 
 
 def _to_numpy_key(x: TensorBase, items: tuple[Any, ...]) -> Any:
-    """Return a key with NumPy arrays in place of tensors. Return None if an array or the selection is large, or without the fast path."""
+    """Return the items of a key as a tuple with NumPy arrays in place of tensors, or None if NumPy must not read them.
+
+    None stands for an array of over `MAX_INDEX_ELEMENTS` indices or none, a mask of a wrong shape, uint64, a tensor without a NumPy view, a
+    selection of possibly over `MAX_SELECTED_ELEMENTS`, and for the fast path being off.
+    """
     if not upcalls.is_expected():
         return None
     key, selected_size = [], 1

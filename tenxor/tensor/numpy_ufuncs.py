@@ -1,6 +1,6 @@
 """NumPy ufuncs on tensors: calls, and `reduce`, `accumulate`, `outer`, `at` and `reduceat`, by our functions where we have a counterpart.
-
-The remaining ufuncs (`numpy.cbrt`, SciPy's `special`) compute on the same memory, and their results become tensors.
+The remaining ufuncs (`numpy.cbrt`, SciPy's `special`) compute on the same memory, and their results become tensors. Functions take `tx`,
+the module `tenxor`, `out`, an empty tuple or one item for each result, and `options`, further keyword arguments of NumPy.
 """
 
 from __future__ import annotations
@@ -107,8 +107,10 @@ def _find_function(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
 
 
 def _call(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of a ufunc's call. If `out` is not empty, write each result into the tensor in `out`, unless None, and return this
-    tensor.
+    """Return the result of a ufunc's call: a tensor, or a tuple of several. A tensor in `out` receives its result and is returned.
+
+    `options` may have `where`, `dtype` and `casting`, which are removed; NumPy computes a call with further options. Raise ArgumentError
+    for `where` without `out`, and DTypeError if `casting` forbids the write.
     """
     where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
     if where is not True and not out:
@@ -137,9 +139,10 @@ def _call(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], op
 
 
 def _compute_by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of a ufunc without a counterpart here, computed by NumPy on the same memory, as tensors.
+    """Return the result of a ufunc's method, computed by NumPy on the same memory, as a new tensor or a tuple of tensors.
 
-    Raise DerivativeError if an input has a tape node.
+    `method` is "__call__", "reduce" and the like. Raise DerivativeError if an input has a tape node. NumPy's floating-point warnings are
+    off.
     """
     if any([isinstance(x, TensorBase) and x._is_on_tape() for x in inputs]):
         raise DerivativeError(
@@ -156,8 +159,9 @@ def _to_booleans(name: str, t: Any) -> Any:
 
 
 def _reduce(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.reduce` over axes, by our reductions where possible. A tensor in `out` receives the result and is
-    returned.
+    """Return the result of `ufunc.reduce` over axes, by our reductions where possible, else by `tx.reduce` or NumPy.
+
+    A tensor in `out` receives the result and is returned. `axis`, `keepdims` and `dtype` are removed from `options`.
     """
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
@@ -199,7 +203,10 @@ def _accumulate(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ..
 
 
 def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the result of `ufunc.outer` for two arrays, or write it into `out` as `_call` does."""
+    """Return the result of `ufunc.outer` for two operands, or write it into `out` as `_call` does.
+
+    The first operand gets an axis of size 1 for each axis of the second, then both broadcast. `options` are those of a call.
+    """
     a, b = [tx.asarray(x) for x in inputs]
     return _call(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
 

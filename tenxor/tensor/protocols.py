@@ -212,12 +212,12 @@ class _PickleChunk:
 
 
 def _piece(content: bytes) -> bytes:
-    """Return the bytes of a piece. As a Python function, it lets signals be handled while a pickle is read."""
+    """Return `content`, the bytes of a piece of a pickle. As a Python function, it lets signals be handled while a pickle is read."""
     return content
 
 
 def _unpickled_leaf(*arguments: Any) -> Any:
-    """Return the tensor of `_unpickled`, made a leaf to require a gradient."""
+    """Return the tensor of `_unpickled(*arguments)` as a leaf that requires a gradient: how a pickled parameter is read."""
     return _unpickled(*arguments).requires_grad_()
 
 

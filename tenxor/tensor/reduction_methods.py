@@ -1,8 +1,6 @@
-"""Reductions over axes, and cumulative reductions along an axis. Every result is a new, pending tensor.
-
-`axis` is an int, a tuple, or None for every axis; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where`
-is a bool tensor that selects the elements to reduce. `initial` is a further element. `out` is a tensor to write the result into, and is
-returned.
+"""Reductions over axes, and cumulative reductions along an axis. Every result is a new, pending tensor. `axis` is an int, a tuple, or None
+for every axis; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where` is a bool tensor that selects the
+elements to reduce. `initial` is a further element. `out` is a tensor to write the result into, and is returned.
 """
 
 from __future__ import annotations
@@ -31,9 +29,9 @@ _scan_operation = register("scans", "a running reduction, by axis and reduction"
 
 
 def _find_memory_order(layout: Layout, kept_axes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes `kept_axes` from the largest stride to the smallest, as indices in `kept_axes`. A result is stored in the same order.
+    """Return the axes `kept_axes` from the largest stride to the smallest, as indices in `kept_axes`.
 
-    Return None if the axes are in this order already, or if `layout` has no strides (`memory_order`).
+    A result of the kept axes is stored in this order. Return None if the axes are in this order already, or if `layout` has no strides.
     """
     if layout.base is not None or layout.tables is not None:
         return None
@@ -65,9 +63,10 @@ class ReductionMethods(ElementwiseMethods):
         return result
 
     def _reduce_uncached(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> tuple[Self, Recipe]:
-        """Return the pending tensor of a reduction, without the cache of result templates, and its recipe.
+        """Return the pending tensor of a reduction, without the cache of result templates, and the recipe of its node.
 
-        Raise DTypeError or AxisError, and ShapeError for an axis of size 0 if the reduction has no value for no elements.
+        Raise DTypeError for a dtype that the reduction refuses, AxisError for a wrong axis, and ShapeError for an axis of size 0 if the
+        reduction has no value for no elements. `op` names the operation.
         """
         reduction.check_dtype(op, self.dtype)
         layout = self.layout
@@ -344,7 +343,7 @@ class ReductionMethods(ElementwiseMethods):
         return self._find_extremum("argmin", axis, keepdims)
 
     def _find_extremum(self, op: str, axis: int | None, keepdims: bool) -> Self:
-        """Return the result of `op`, "argmax" or "argmin". Raise AxisError unless `axis` is a single axis or None for all axes."""
+        """Return the result of `op`, "argmax" or "argmin": a new int64 tensor. `axis` is one axis, or None for the flattened tensor."""
         if axis is not None and type(axis) is not int:
             axis = normalize_axis(op, axis, self.ndim)
         return self._reduce(REDUCTIONS[op], op, axis, keepdims)
@@ -352,7 +351,9 @@ class ReductionMethods(ElementwiseMethods):
     # Averages: sums in float32 or wider, divided once
 
     def _prepare_average(self, op: str) -> tuple[Self, DType]:
-        """Return the tensor in the dtype for computing its average, and the dtype of the result. Raise DTypeError for bools, unless `op` is
+        """Return the tensor in the dtype for computing its average, and the dtype of the result.
+
+        The result of bools and integers is float64; narrow floats are averaged in a wider dtype. Raise DTypeError for bools, unless `op` is
         "mean".
         """
         result = self.dtype if self.dtype.is_float or self.dtype.is_complex else DEFAULT_FLOAT
@@ -394,7 +395,7 @@ class ReductionMethods(ElementwiseMethods):
         return wide._reduce_to_mean("mean", axis, keepdims)._cast_or_self(result)
 
     def _reduce_to_mean(self, op: str, axis: Axes, keepdims: bool) -> Self:
-        """Return the pending mean over `axis`, in the dtype of this tensor, a float or complex dtype. `op` is for messages."""
+        """Return the pending mean over `axis` of a tensor of a float or complex dtype, in this dtype. `op` is for messages."""
         total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims)
         count = as_float(self._count_reduced(op, axis))
         return total._apply(OPS["divide_by_real" if self.dtype.is_complex else "divide"], count)
@@ -492,8 +493,9 @@ class ReductionMethods(ElementwiseMethods):
     def _cumulate(self, reduction_like: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
         """Return a pending cumulative reduction along an axis, or of the flattened tensor for None.
 
-        `reduction_like` is a reduction or the name of one. With `dtype`, the elements are first cast to this dtype, and so is the result.
-        `op` is for messages.
+        `reduction_like` is a reduction, or the name of one ("sum", "max", ...), whose running form is used. With `dtype`, the elements are
+        first cast to this dtype, and so is the result. `op` is for messages. Raise AxisError, or DTypeError for a dtype that the reduction
+        refuses.
         """
         t = self._cast_or_self(dtype)
         if axis is None:

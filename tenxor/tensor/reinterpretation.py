@@ -11,9 +11,10 @@ from .core import TensorBase
 
 
 def reinterpreted_layout(layout: Layout, old: DType, new: DType) -> Layout:
-    """Return the layout of the same bytes as elements of another dtype, where only the last axis changes its size.
+    """Return the layout of the same bytes as elements of the dtype `new`; `layout` is that of elements of `old`.
 
-    Raise ShapeError if elements of different size are not next to one another along this axis, or do not divide into elements of `new`.
+    Only the last axis changes its size. Raise ShapeError if elements of different size are not next to one another along this axis, or do
+    not divide into elements of `new`.
     """
     if old.itemsize == new.itemsize:
         return layout

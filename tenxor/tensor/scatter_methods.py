@@ -28,7 +28,7 @@ _REDUCTION_NAMES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", 
 
 
 class AtIndexer(Generic[T]):
-    """The proxy `t.at[key]`. Each method returns a new tensor with values written at a NumPy key."""
+    """The proxy `t.at[key]`. Each method returns a new pending tensor: a copy of `t` with values written at the NumPy key `key`."""
 
     __slots__ = ("key", "tensor")
 
@@ -39,7 +39,11 @@ class AtIndexer(Generic[T]):
         return AtIndexer(self.tensor, key)
 
     def _scatter_values(self, op: str, value: Any, reduce: str | None) -> T:
-        """Return a new tensor with `value` written at the key, or reduced into the elements by the reduction called `reduce`."""
+        """Return a new tensor with `value` written at the key, or reduced into the elements for a `reduce` other than None.
+
+        `reduce` is "sum", "prod", "max" or "min". `value` broadcasts to the shape of `tensor[key]`. An element indexed several times takes
+        the values in order. Errors name the operation `op`.
+        """
         t = self.tensor
         selection = t._select_by_key(op, Layout.contiguous(t.layout.shape), self.key)
         return t._scatter_copy(op, selection, t._to_operand(value, op), reduce)
@@ -53,27 +57,19 @@ class AtIndexer(Generic[T]):
         return self._scatter_values("at.set", value, None)
 
     def add(self, value: Operand) -> T:
-        """Return a new tensor with each element plus the sum of the values for it. Raise DTypeError if the values have a higher kind of
-        dtype.
-        """
+        """Return a new tensor: each element plus the sum of the values for it. Raise DTypeError for values of a higher kind."""
         return self._scatter_values("at.add", value, "sum")
 
     def multiply(self, value: Operand) -> T:
-        """Return a new tensor: each element times the product of the values for it. Raise DTypeError if the values have a higher kind of
-        dtype.
-        """
+        """Return a new tensor: each element times the product of the values for it. Raise DTypeError for values of a higher kind."""
         return self._scatter_values("at.multiply", value, "prod")
 
     def min(self, value: Operand) -> T:
-        """Return a new tensor: the minimum of each element and the values for it. Raise DTypeError for complex numbers, or values of a
-        higher kind.
-        """
+        """Return a new tensor: the minimum of each element and the values for it. Raise DTypeError for complex or higher kinds."""
         return self._scatter_values("at.min", value, "min")
 
     def max(self, value: Operand) -> T:
-        """Return a new tensor: the maximum of each element and the values for it. Raise DTypeError for complex numbers, or values of a
-        higher kind.
-        """
+        """Return a new tensor: the maximum of each element and the values for it. Raise DTypeError for complex or higher kinds."""
         return self._scatter_values("at.max", value, "max")
 
 
@@ -313,12 +309,7 @@ class ScatterMethods(IndexingMethods):
         Parameters
         ----------
         axis, index, src
-            As in `scatter`, as are the errors.
-
-        Raises
-        ------
-        DTypeError
-            If the values have a higher kind than this tensor.
+            As in `scatter`; all must be given. Values are not cast: DTypeError for a higher kind than this tensor's. Other errors as there.
 
         Examples
         --------
@@ -483,7 +474,7 @@ class ScatterMethods(IndexingMethods):
     def _select_rows(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> Selection:
         """Return the selection of indices along an axis of `layout`, a layout of this storage. The indices may have any shape.
 
-        Raise ArgumentError if the axis, the indices or the values are missing.
+        Raise ArgumentError if the axis, the indices or the values, which are not read, are missing.
         """
         axis = self._check_axis(op, axis, index, values)
         return self._select(op, layout, (axis,), (self._to_index_tensor(op, index),), axis, (axis,))
@@ -491,8 +482,9 @@ class ScatterMethods(IndexingMethods):
     def _select_for_scatter(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> tuple[Selection, Any]:
         """Return the selection of an index tensor along an axis, with its values, as PyTorch's `scatter` reads them.
 
-        A tensor of values may be larger than the index along each axis; the rest is not used. A value tensor is never broadcast, but a
-        single number is used for each element.
+        `layout` is a layout of this storage. A tensor of values may be larger than the index along each axis; the rest is not used. A value
+        tensor is never broadcast, but a number or 0-d tensor is used for each element. Raise ShapeError if the values have fewer positions
+        or other axes.
         """
         selection = self._select_for_gather(op, layout, self._check_axis(op, axis, index, values), index)
         value, shape = self._to_operand(values, op), selection.shape
@@ -507,9 +499,9 @@ class ScatterMethods(IndexingMethods):
         return selection, value._view(value.layout.index(tuple([slice(0, n) for n in shape])))
 
     def _select_slices(self, op: str, layout: Layout, axis: Any, index: Any, source: Any) -> tuple[Selection, Any]:
-        """Return the selection of a 1-D index along an axis, with the slices `source` as a tensor or number.
+        """Return the selection of a 1-D index along an axis of `layout`, with the slices `source` as a tensor or number.
 
-        Raise ShapeError unless the slices have exactly the shape of the selection.
+        `layout` is a layout of this storage. Raise ShapeError unless the slices have exactly the shape of the selection.
         """
         axis = self._check_axis(op, axis, index, source)
         indices, value = self._to_1d_indices(op, index), self._to_operand(source, op)
@@ -520,7 +512,12 @@ class ScatterMethods(IndexingMethods):
         return selection, value
 
     def _scatter_masked(self, op: str, mask: Any, source: Any) -> Self:
-        """Return a new tensor with element k of `source` where `mask` is true for the k-th time. The mask is broadcast to this tensor."""
+        """Return a new tensor with element k of `source` where `mask` is true for the k-th time, counted from 0 in row-major order.
+
+        The mask is broadcast to this tensor. Raise DTypeError unless `mask` is a bool tensor and `source` a tensor of this dtype. Raise
+        ShapeError for a mask that does not broadcast, and for an empty source. Too short a source raises IndexOutOfRange, mostly on
+        evaluation.
+        """
         if not isinstance(mask, TensorBase) or mask.dtype is not boolean:
             raise DTypeError(f"{op}: mask must be a bool tensor, not {getattr(mask, 'dtype', mask)}")
         if not isinstance(source, TensorBase) or source.dtype is not self.dtype:
@@ -552,17 +549,17 @@ class ScatterMethods(IndexingMethods):
         return normalize_axis(op, axis, self.layout.ndim)
 
     def _scale_source(self, op: str, source: Any, alpha: Any) -> Any:
-        """Return `alpha * source` as a tensor or a Python number."""
+        """Return `alpha * source` as a tensor or a Python number; for the int 1, `source` itself. `op` is for messages."""
         value = self._to_operand(source, op)
         if type(alpha) is int and alpha == 1:
             return value
         return self._compute(OPS["multiply"], value, self._to_operand(alpha, op)) if isinstance(value, TensorBase) else value * alpha
 
     def _scatter_mean(self, op: str, selection: Selection, value: Any, include_self: bool) -> Self:
-        """Return a new tensor with the mean of each element and the element's values, or without `include_self` the mean of the values
-        alone.
+        """Return a new tensor with the mean of each element and the values for it, or without `include_self` of the values alone.
 
-        Elements without values stay. Means of integers are rounded down. Raise DTypeError for bools.
+        The selection refers to a row-major copy of this tensor. Elements without values stay. Means of integers are rounded down. Raise
+        DTypeError for bools.
         """
         if self.dtype is boolean:
             raise DTypeError(f"{op}: there is no mean of bools; use x.astype(tx.float32)")
@@ -585,7 +582,10 @@ def _parse_scatter_reduce(op: str, reduce: str | None) -> str | None:
 
 
 def _parse_reduce(op: str, reduce: str | None) -> str:
-    """Return the name of the reduction for the argument `reduce`, or "mean". Raise ArgumentError if `reduce` is not supported."""
+    """Return "sum", "prod", "max", "min" or "mean" for the argument `reduce`, where "amax" means "max" and "amin" "min".
+
+    Raise ArgumentError, naming `op`, if `reduce` is not supported.
+    """
     if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCTION_NAMES):
         raise ArgumentError(f"{op}: reduce must be one of {', '.join(_REDUCTION_NAMES)} and mean, not {describe_value(reduce)}")
     return _REDUCTION_NAMES.get(reduce, "mean")

@@ -46,8 +46,8 @@ def refuse_mask(op: str, mask: TensorBase) -> NoReturn:
 def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
     """Write to `t[key]`, where an item of the key is a traced mask, as `where(mask, value, t)`.
 
-    Raise TraceError for a key with further masks, arrays or lists, or for a value with separate elements for the selected elements. Raise
-    BadIndex if the shape of the mask does not fit.
+    `value` is a number or a tensor equal for every selected element. Raise TraceError for a key with further masks, arrays or lists, or for
+    a value with separate elements for the selected elements. Raise BadIndex if the shape of the mask does not fit.
     """
     (mask_position, *further_masks) = [k for k, item in enumerate(key) if is_traced(item) and item.dtype.kind == "bool"]
     mask = key[mask_position]
@@ -72,10 +72,10 @@ def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
 
 
 def _broadcastable_value(t: Any, value: Any, mask: TensorBase, trailing_ndim: int, has_ints: bool) -> Any:
-    """Return the tensor `value`, equal for every selected element, in the dtype of `t`, with the axes of the mask as axes of size 1.
+    """Return `value`, a tensor equal for every selected element, in the dtype of `t`, with axes of size 1 for the axes of `mask`.
 
-    `trailing_ndim` is the number of axes of `t` after the mask. `has_ints` says whether the key has integers, too. Raise TraceError for
-    separate values.
+    `trailing_ndim` is the number of axes of `t` after the mask. `has_ints` says whether the key has integers, too: then the value must have
+    no axis for the selected elements. Raise TraceError for separate values.
     """
     value = value.astype(t.dtype, copy=False)
     shape = value.shape
@@ -95,10 +95,9 @@ def _broadcastable_value(t: Any, value: Any, mask: TensorBase, trailing_ndim: in
 
 
 def open_mesh(shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
-    """Return an index array or integer for every axis of `shape`. They broadcast to the selection of the orthogonal key `key` with traced
-    indices.
+    """Return an index array, index tensor or integer for every axis of `shape`; they broadcast to the selection of the orthogonal `key`.
 
-    Raise TraceError for a traced mask, and BadIndex for indices of several axes.
+    At least one item of the key is traced. Raise TraceError for a traced mask, and BadIndex for traced indices of several axes.
     """
     indices: list[Any] = []
     for axis, (item, size) in enumerate(zip(expand_ellipsis(key, shape), shape, strict=True)):

@@ -18,9 +18,10 @@ T = TypeVar("T", bound=ReductionMethods)
 
 
 def compute_variance(op: str, x: T, axis: Axes, correction: float, keepdims: bool, mean: Operand | None) -> tuple[T, DType]:
-    """Return the variance of `x` in the dtype of the computation, and the real dtype of the result, for the arguments of `Tensor.var`.
+    """Return the variance of `x` in the dtype of the computation, and the real dtype of the result, to which the caller casts.
 
-    `op` is for messages. Raise the errors of `Tensor.var`.
+    The arguments are those of `Tensor.var`: `correction` is subtracted from the number of elements; `mean`, if not None, is used instead of
+    the computed mean. `op` is for messages. Raise the errors of `Tensor.var`.
     """
     correction = check_correction(op, correction)
     wide, result = x._prepare_average(op)
@@ -45,8 +46,8 @@ def compute_variance(op: str, x: T, axis: Axes, correction: float, keepdims: boo
 def correct_rounded_mean(total: T, distance_sums: T, count: int | T) -> T:
     """Return the sums of squared distances from the exact mean; `total` holds the sums of squared distances from a rounded mean.
 
-    `distance_sums` are the sums of the distances, 0 in exact arithmetic, and `count` is the number of elements of a sum. The correction
-    is `distance_sums ** 2 / count` (the corrected two-pass algorithm).
+    `distance_sums` are the sums of the distances, 0 in exact arithmetic, and `count` is the number of elements of a sum. The correction,
+    subtracted, is `distance_sums ** 2 / count`, at most `total` (the corrected two-pass algorithm).
 
     T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
     """

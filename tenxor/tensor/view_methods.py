@@ -570,7 +570,7 @@ class ViewMethods(TensorBase):
         reinterpretation.write_component(self.imag, values)
 
     def _view_component(self, component: int) -> Self:
-        """Return a view of the real (0) or imaginary (1) part of each complex element."""
+        """Return a writable view of the real (0) or imaginary (1) part of each complex element. The dtype must be complex."""
         count = self.storage.nbytes // self.dtype.itemsize
         return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), component)), self.dtype.part)
 

@@ -1,4 +1,6 @@
-"""Writes through a view: into the storage as a new node, or in place over the memory of the old node."""
+"""Writes through a view: into the storage as a new node, or in place over the memory of the old node. The node of a storage holds its
+content. A write puts a new node into the storage, mostly pending, which may read the old node.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ _EMPTY_NODE = make_data_node(allocate(0), (0,), boolean)
 class ScatterTarget(NamedTuple):
     """A description of the elements that a scatter writes.
 
-    `target` is the layout of the written elements; the last axes of `target` have `indices`, read through the layouts `index_layouts`.
+    `target` is the layout of the written elements, the axes of the selection first; the last axes of `target` have `indices`, read through
+    the layouts `index_layouts`.
     """
 
     op: Scatter
@@ -63,8 +66,9 @@ class WriteMethods(TensorBase):
     def _write(self, value: TensorBase | Number, op: str = "assignment", *, consume_value: bool = False) -> None:
         """Write `value`, broadcast to this shape and cast to this dtype, into the storage through this layout.
 
-        `op` is the name of the operation for errors. `consume_value` promises not to read the value afterwards. Raise ReadOnlyError,
-        ShapeError, DTypeError or OutOfBounds if the value cannot be written.
+        `op` is the name of the operation for errors. `consume_value` promises not to read the value afterwards. The write is pending unless
+        the written memory must be overwritten at once. Raise ReadOnlyError for several values for an element, ShapeError, DTypeError for
+        complex values and a real dtype, or OutOfBounds.
         """
         layout = self.layout
         source, through = self._resolve_source(value, op)
@@ -79,7 +83,7 @@ class WriteMethods(TensorBase):
                 self._store(source, through, pinned, consume_value=consume_value)
 
     def _compute_earlier_writes(self) -> None:
-        """Compute the content of the storage if writes to parts of it are pending, except on the tape.
+        """Compute the content of the storage if its last operation is a pending write to a part of it, except on the tape.
 
         Further writes are then done at once. In a loop, one more pending write for each step would cost more than the writes.
         """
@@ -91,7 +95,10 @@ class WriteMethods(TensorBase):
     # write is known by its storage.
 
     def _check_writable(self, value: TensorBase | Number, op: str) -> None:
-        """Raise ReadOnlyError if several positions of this view share an element and the value has several elements."""
+        """Raise ReadOnlyError if several positions of this view share an element and `value` is a tensor of several elements.
+
+        `op` is for messages. Read-only memory (`Buffer.is_read_only`) is not refused here.
+        """
         spec = self.spec
         if not spec.is_writable:
             spec.is_writable = self.layout.is_injective()
@@ -116,11 +123,10 @@ class WriteMethods(TensorBase):
         return True
 
     def _resolve_source(self, value: TensorBase | Number, op: str, shape: Shape | None = None) -> tuple[TensorBase | Scalar, Layout | None]:
-        """Return the source of a write: a tensor and its layout broadcast to `shape` (by default this tensor's), or for a number a `Scalar`
-        and None.
+        """Return the source of a write: a tensor and its layout broadcast to `shape`, or for a number a `Scalar` and None.
 
-        Raise DTypeError for complex values and a real dtype, OutOfBounds for an integer out of range, and ShapeError if the value does not
-        broadcast.
+        `shape` is this tensor's shape by default. Raise DTypeError for complex values and a real dtype, OutOfBounds for an integer out of
+        range, and ShapeError if the value does not broadcast; errors name `op`.
         """
         if not isinstance(value, TensorBase):
             if type(value) is complex:
@@ -137,8 +143,9 @@ class WriteMethods(TensorBase):
     def _replace(self, value: TensorBase | Scalar, source_layout: Layout | None) -> None:
         """Write the whole storage: store a new node and drop the old node. The arguments are the results of `_resolve_source`.
 
-        If a result that must be evaluated at once raises one of `EVALUATION_ERRORS`, such as MemoryError, the old node is restored. If the
-        recipe does not read the old node, the old node may be freed already; then the write stays pending, and can be repeated.
+        This layout must cover the storage in row-major order. The new node is evaluated at once only if it reads externally shared memory
+        or its pending graph is large. If the evaluation raises one of `EVALUATION_ERRORS`, such as MemoryError, the old node is restored.
+        If the recipe does not read the old node, the old node may be freed already; then the write stays pending, and can be repeated.
         """
         new_node = self._build_replacement(value, source_layout)
         if (
@@ -157,7 +164,10 @@ class WriteMethods(TensorBase):
             raise
 
     def _build_replacement(self, value: TensorBase | Scalar, source_layout: Layout | None) -> Node:
-        """Return the node of the storage after a write of the whole storage. The arguments are the results of `_resolve_source`."""
+        """Return the node of the storage after a write of the whole storage. The arguments are the results of `_resolve_source`.
+
+        A source of equal dtype, size and order is returned itself, so that both storages share the node, unless it is externally shared.
+        """
         layout, dtype = self.layout, self.dtype
         shape = layout.shape
         if type(value) is Scalar:
@@ -181,8 +191,9 @@ class WriteMethods(TensorBase):
         """Write elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory.
 
         `value` and `source_layout` are the results of `_resolve_source`, and `is_shared` is the result of `_prepare_shared_buffer`.
-        `consume_value` promises not to read the value afterwards. If the evaluation raises one of `EVALUATION_ERRORS`, the old node is
-        restored.
+        `consume_value` promises not to read the value afterwards, and leaves its storage empty. A traced write stays without a value.
+        Externally shared operands and a large pending graph are reasons to evaluate, too. If the evaluation raises one of
+        `EVALUATION_ERRORS`, the old node is restored.
         """
         storage = self.storage
         operands = (value,) if targets is None else (value, *targets.indices)
@@ -218,7 +229,10 @@ class WriteMethods(TensorBase):
         *,
         consume_value: bool = False,
     ) -> Node:
-        """Return the node of the storage after a write of some elements, in this dtype. The arguments are as in `_store`."""
+        """Return the node of the storage after a write of some elements, in this dtype. The arguments are as in `_store`.
+
+        The node is an `UPDATE`, a single in-place update, if `is_update` allows it with `consume_value`; otherwise a `STORE` or a scatter.
+        """
         old = self.node
         flat_layout = _contiguous((old.size,))
         if targets is None:
@@ -234,7 +248,8 @@ class WriteMethods(TensorBase):
     ) -> tuple[Node, Layout]:
         """Return the source of a write as a node, numbers included, and its layout over `shape`, the shape written to.
 
-        A source in the memory of the target is copied first, at once if `is_shared`: the target is externally shared.
+        `value` and `source_layout` are the results of `_resolve_source`. A source in the memory of the target is copied first, at once if
+        `is_shared`: the target is externally shared.
         """
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
@@ -290,8 +305,9 @@ class WriteMethods(TensorBase):
 def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layout) -> bool:
     """Return whether a write of `value` over the elements of `old` at `target_layout` can be a single in-place update.
 
-    The value must be elementwise and pending, with few nodes, and `target_layout` injective. Of the overwritten memory, each element of the
-    value may read only the element it overwrites. Elements that are not overwritten may be read.
+    `value_layout` is the layout to read the value, in the shape written to. The value must be elementwise and pending, with at most
+    `_MAX_EXAMINED_NODES` nodes, and `target_layout` injective. Of the overwritten memory, each element of the value may read only the
+    element it overwrites. Elements that are not overwritten may be read.
     """
     if value.buffer is not None or old.op is REINTERPRET or not target_layout.is_injective():
         return False
@@ -319,7 +335,7 @@ def _operand_reads(node: Node) -> list[tuple[Node, Layout]]:
 
 
 def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
-    """Return the layout of a value, broadcast to the shape written to. As in NumPy, the value may have extra leading axes of size 1.
+    """Return the layout of a value, broadcast to `shape`, the shape written to. As in NumPy, extra leading axes of size 1 are dropped.
 
     Raise ShapeError, in the name of the operation `op`, if the shapes do not fit.
     """
