@@ -52,6 +52,8 @@ THREAD_COUNTS = (1, 8)  # thread counts of the target machines
 # Rows, steps and columns of products for the planner: a few steps, and large matrices
 CONTRACTION_SHAPES = ((4, 4, 4), (3, 3, 3), (2, 2, 2), (300, 300, 300), (64, 784, 128), (128, 1000, 10))
 LARGE_CONTRACTION_SHAPES = ((500, 500, 500), (1000, 1000, 1000))
+# Points of two sets, and coordinates, for distances of all pairs
+DISTANCE_SHAPES = (*CONTRACTION_SHAPES, *LARGE_CONTRACTION_SHAPES, (100, 3, 100), (1000, 20, 5), (20, 10, 100))
 
 UNARY = ("negative", "abs", "square", "sign")
 FLOAT_UNARY = ("exp", "log", "sqrt", "tanh", "sin", "cos", "expm1", "log1p", "reciprocal", "floor", "round", "isnan", "isfinite")
@@ -206,6 +208,8 @@ def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
         table += [(f"{dtype} reductions of {size:,}", partial(_reductions, dtype, size)) for size in REDUCTION_SIZES]
         table.append((f"{dtype} scalars", partial(_scalars, dtype)))
         table.append((f"{dtype} matrices", partial(_iter_shapes, _matrices, dtype, MATRIX_SHAPES)))
+        if dtype.is_float:
+            table.append((f"{dtype} distances", partial(_iter_shapes, _distances, dtype, DISTANCE_SHAPES)))
         table.append(
             (
                 f"{dtype} products",
@@ -307,6 +311,12 @@ def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tenso
     yield from (tx.maximum(a @ b + row, 0), a @ e.T, a.T @ e, a @ e[0], a @ b + row[None, :])
     if m == k:
         yield from (a @ a, (a @ a).sum())
+
+
+def _distances(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tensor]:
+    """Yield the squared distances of each point of a set to each point of another. `shape` has points, coordinates and points."""
+    m, k, n = shape
+    yield ((_in_memory((m, k), dtype)[:, None] - _in_memory((n, k), dtype)[None]) ** 2).sum(axis=-1)
 
 
 COMMON_DTYPES = (tx.float32, tx.float64, tx.int64, tx.bool)  # dtypes with all operations
