@@ -232,7 +232,7 @@ def test_operations_with_different_kernels_have_different_keys() -> None:
     assert key_of(b.reshape(2, 10) * 5) == key_of(a * 2) == key_of(a[1:, 2:] * 4)
 
 
-def test_operations_that_are_not_shipped_have_no_key() -> None:
+def test_complex_reduced_scanned_and_gathered_results_have_no_shipped_plan() -> None:
     a, b, _ = operands((4, 5), tx.float64, apart=True)
     c = a.astype(tx.complex128).realize()
     makes = [

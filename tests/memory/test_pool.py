@@ -137,7 +137,7 @@ def test_pool_of_changing_sizes_is_bounded_by_memory_in_use(blocks: Blocks) -> N
         assert sum(size * len(free) for size, free in blocks.pool.free_blocks.items()) == blocks.pool.pooled
 
 
-def test_new_sizes_are_served_by_larger_blocks(blocks: Blocks) -> None:
+def test_free_block_at_most_half_as_large_again_serves_a_new_size(blocks: Blocks) -> None:
     allocate(10 * MiB)
     for n in (9, 7, 8):
         buffer = allocate(n * MiB)
@@ -368,7 +368,7 @@ def test_totals_are_valid_again_after_an_operation_that_raised(blocks: Blocks, m
     assert own_pool._totals[0] == own_pool._latest_operation and not own_pool._operations_in_progress
 
 
-def test_totals_of_an_operation_within_another_one_count_as_outdated(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_byte_totals_computed_during_another_pool_operation_are_outdated(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     """A finalizer may use the pool in the middle of an operation; the outer operation changes the counts afterwards."""
     own_pool, make_block = blocks.pool, Pool.make_block
     numbers, held = list[int](), Buffer(1 << 12)
