@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from functools import wraps
+from functools import update_wrapper, wraps
 from inspect import unwrap
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -140,6 +141,17 @@ def delegate_to(name: str) -> Callable[[F], F]:
         return wrapper  # type: ignore[return-value]
 
     return decorator
+
+
+def alias_method(method: F, name: str) -> F:
+    """Return a copy of the method `method` of `Tensor` under the name `name`, with which error messages begin."""
+    original: Any = method
+    alias = FunctionType(original.__code__, original.__globals__, name, original.__defaults__, original.__closure__)
+    update_wrapper(alias, original)
+    alias.__kwdefaults__ = original.__kwdefaults__
+    alias.__name__, alias.__qualname__ = name, f"{original.__qualname__.rpartition('.')[0]}.{name}"
+    name_tensor_method(alias, name)
+    return alias  # type: ignore[return-value]
 
 
 def check_correction(op: str, correction: Any) -> float:
