@@ -534,7 +534,7 @@ def rfft2(
     >>> tx.fft.rfft2(tx.ones((2, 3))).shape
     (2, 2)
     """
-    return rfftn(x, s, axes, norm, out=out)
+    return rfftn(check_real("rfft2", x), s, axes, norm, out=out)
 
 
 @argument_aliases

@@ -34,7 +34,7 @@ def check_real(op: str, x: Any) -> Tensor:
     tensor = as_lapack_dtype(asarray(x))
     if tensor.dtype.is_complex:
         complex_name = op.replace("ihfft", "ifft").replace("rfft", "fft")
-        raise DTypeError(f"{op}: takes real numbers, not {tensor.dtype}; use {complex_name}, or tx.real(x)")
+        raise DTypeError(f"{op}: x is {tensor.dtype}; it must be real; use tx.fft.{complex_name}, or tx.real(x)")
     return tensor
 
 
