@@ -152,8 +152,14 @@ VALUES: dict[str, tuple[Call, str]] = {
     "a set of sizes": (lambda: tx.zeros({2, 3}), "zeros: expected integers, not {2, 3}"),  # type: ignore[arg-type]
     "nothing as a shape": (lambda: tx.zeros(None), "zeros: expected integers, not None"),  # type: ignore[arg-type]
     "sizes that do not multiply out": (lambda: x.reshape(4, 2), "reshape: | 6 elements | (4, 2) has 8"),
-    "a name as an index": (lambda: x["a"], "indexing: indices must be integers or booleans, not 'a'"),
-    "a set as an index": (lambda: x[{1}], "indexing: indices must be integers or booleans, not {1}"),
+    "a name as an index": (
+        lambda: x["a"],
+        "indexing: an index must be an integer, a slice, None, ..., or a list or tensor of integers or booleans, not 'a'",
+    ),
+    "a set as an index": (
+        lambda: x[{1}],
+        "indexing: an index must be an integer, a slice, None, ..., or a list or tensor of integers or booleans, not {1}",
+    ),
     "a float as an index": (lambda: x[1.0], "indexing: | float64 like 1.0"),
     "an index past the end": (lambda: x[5], "index 5 is out of range for axis 0 with size 2"),
     "too many indices": (lambda: x[0, 0, 0], "too many indices: 3 | 2 axes"),

@@ -197,7 +197,7 @@ def _check_optimize(op: str, optimize: Any, count: int) -> OptimizeOption:
             remaining -= len(positions) - 1
         if remaining > 1:
             raise ArgumentError(
-                f"{op}: the order {describe_value(optimize)} leaves {remaining} of {count} operands; multiply until one is left"
+                f"{op}: optimize is {describe_value(optimize)}, which leaves {remaining} of {count} operands; add steps until one is left"
             )
         return tuple(order)
     if not isinstance(optimize, (bool, str)) or optimize not in (True, False, "greedy", "optimal"):

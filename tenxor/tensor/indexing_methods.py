@@ -34,6 +34,7 @@ T = TypeVar("T", bound="IndexingMethods")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _SCALAR_LAYOUT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
 _BASIC_TYPES = frozenset((int, slice, type(None), type(Ellipsis)))
+_VALID_ITEMS = "an index must be an integer, a slice, None, ..., or a list or tensor of integers or booleans"
 
 
 class OrthogonalIndexer(Generic[T]):
@@ -441,9 +442,9 @@ def _normalize_item(item: Any) -> Any:
         if array.size == 0:
             return array.astype(np.int64)
         if array.dtype.kind not in "fc":  # NumPy's names of text and object dtypes would not help the user
-            raise BadIndex(f"indexing: indices must be integers or booleans, not {describe_value(item)}")
+            raise BadIndex(f"indexing: {_VALID_ITEMS}, not {describe_value(item)}")
         description = f"of shape {array.shape}" if array.ndim else f"like {describe_value(item)}"
-        raise BadIndex(f"indexing: indices must be integers or booleans, not {array.dtype} {description}")
+        raise BadIndex(f"indexing: {_VALID_ITEMS}, not {array.dtype} {description}")
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)
     return array
