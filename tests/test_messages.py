@@ -148,9 +148,9 @@ VALUES: dict[str, tuple[Call, str]] = {
     "matrices that do not fit": (lambda: x @ x, "matmul: shapes (2, 3) and (2, 3) do not fit | size 3 | must be equal"),
     "a number beside @": (lambda: x @ 2, "matmul: | 2 | x * y"),
     "a negative size": (lambda: tx.zeros((2, -1)), "zeros: shape (2, -1) has a negative size along axis 1"),
-    "a float as a size": (lambda: tx.zeros(3.0), "zeros: expected integers, not 3.0"),  # type: ignore[arg-type]
-    "a set of sizes": (lambda: tx.zeros({2, 3}), "zeros: expected integers, not {2, 3}"),  # type: ignore[arg-type]
-    "nothing as a shape": (lambda: tx.zeros(None), "zeros: expected integers, not None"),  # type: ignore[arg-type]
+    "a float as a size": (lambda: tx.zeros(3.0), "zeros: shape must be an integer or a sequence of integers, not 3.0"),  # type: ignore[arg-type]
+    "a set of sizes": (lambda: tx.zeros({2, 3}), "zeros: shape must be an integer or a sequence of integers, not {2, 3}"),  # type: ignore[arg-type]
+    "nothing as a shape": (lambda: tx.zeros(None), "zeros: shape must be an integer or a sequence of integers, not None"),  # type: ignore[arg-type]
     "sizes that do not multiply out": (lambda: x.reshape(4, 2), "reshape: | 6 elements | (4, 2) has 8"),
     "a name as an index": (
         lambda: x["a"],

@@ -65,9 +65,9 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
     >>> tx.select([x < 2, x > 3], [x, x * 10], -1).tolist()
     [0, 1, -1, -1, 40]
     """
-    for argument in (conditions, choices):
+    for name, argument in (("conditions", conditions), ("choices", choices)):
         if not isinstance(argument, (list, tuple)):
-            raise ArgumentError(f"select: takes a list of conditions and one of choices, not {type(argument).__name__}")
+            raise ArgumentError(f"select: {name} must be a list or a tuple, not {type(argument).__name__}; write [x, y]")
     masks = [asarray(c) for c in conditions]
     if not masks or len(masks) != len(choices):
         raise ArgumentError(
@@ -121,7 +121,7 @@ def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") ->
     [[1.0, 0.0], [0.0, 2.0]]
     """
     if not isinstance(x, Tensor):
-        raise DTypeError(f"put: writes into a tensor, not {type(x).__name__}")
+        raise DTypeError(f"put: x must be a tensor, to write into, not {type(x).__name__}; use np.put for an array")
     mode = check_choice("put", "mode", mode, "raise", "wrap", "clip")
     flat_indices = asarray(indices).ravel()
     if flat_indices.size == 0:
@@ -167,7 +167,7 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
     [0, 1, -3, -1]
     """
     if not isinstance(x, Tensor):
-        raise DTypeError(f"putmask: writes into a tensor, not {type(x).__name__}")
+        raise DTypeError(f"putmask: x must be a tensor, to write into, not {type(x).__name__}; use np.putmask for an array")
     mask_tensor = asarray(mask)
     if mask_tensor.shape != x.shape:
         raise ShapeError(f"putmask: mask has shape {mask_tensor.shape}, and x {x.shape}; they must be equal")

@@ -117,7 +117,7 @@ def _new_sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tu
     if (size is None) == (scale_factor is None):
         raise ArgumentError("interpolate: give a size or a scale_factor, one of the two")
     if scale_factor is None:
-        sizes = parse_ints("interpolate: size", (size,))
+        sizes = parse_ints("interpolate", "size", (size,))
         sizes = sizes * len(space) if len(sizes) == 1 else sizes
         if len(sizes) != len(space) or min(sizes) < 1:
             raise ArgumentError(

@@ -56,7 +56,7 @@ def parse_per_axis(op: str, name: str, value: Ints, spatial_ndim: int, minimum: 
 
     Raise ArgumentError for a wrong count, and for integers below `minimum`. `op` and `name` are the names of function and argument.
     """
-    numbers = parse_ints(f"{op}: {name}", (value,))
+    numbers = parse_ints(op, name, (value,))
     if len(numbers) == 1:
         numbers *= spatial_ndim
     if len(numbers) != spatial_ndim:

@@ -461,7 +461,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """
     if len(shapes) == 1 and isinstance(shapes[0], (list, tuple)) and any(isinstance(shape, (list, tuple)) for shape in shapes[0]):
         raise ArgumentError(f"broadcast_shapes: takes shapes one by one, not {shapes[0]!r}; write tx.broadcast_shapes(*shapes)")
-    return _broadcast_shapes(*[validate_shape(parse_ints("broadcast_shapes", (shape,))) for shape in shapes])
+    return _broadcast_shapes(*[validate_shape(parse_ints("broadcast_shapes", "a shape", (shape,))) for shape in shapes])
 
 
 @argument_aliases

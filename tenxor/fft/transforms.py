@@ -124,14 +124,14 @@ def resolve_sizes(x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tupl
 
     With `halved`, the last axis has a result of `rfft`, and the default size is the size before `rfft`. Raise the errors of `fftn`.
     """
-    requested = None if s is None else parse_ints("fftn", (s,))
+    requested = None if s is None else parse_ints("fftn", "s", (s,))
     if axes is None:
         count = x.ndim if requested is None else len(requested)
         if count > x.ndim:
             raise ArgumentError(f"fftn: s has {count} sizes; it must have at most {x.ndim}, one for each axis of shape {x.shape}")
         axis_list = list(range(x.ndim - count, x.ndim))
     else:
-        axis_list = [normalize_axis("fftn", a, x.ndim) for a in parse_ints("fftn", (axes,))]
+        axis_list = [normalize_axis("fftn", a, x.ndim) for a in parse_ints("fftn", "axes", (axes,))]
     full_sizes = [x.shape[a] for a in axis_list]
     if halved and full_sizes:
         full_sizes[-1] = 2 * (full_sizes[-1] - 1)

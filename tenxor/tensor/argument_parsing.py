@@ -41,20 +41,23 @@ class NamedDefault(int):
 ZERO: int = NamedDefault(0, "0")
 
 
-def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return integers given singly or as a sequence: `f(2, 3)` or `f((2, 3))`. Raise ArgumentError for values that are no integers."""
+def parse_ints(op: str, name: str, values: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return integers given singly or as a sequence: `f(2, 3)` or `f((2, 3))`. Raise ArgumentError for values that are no integers.
+
+    `op` and `name` are the names of the function and of the argument.
+    """
     if all([type(n) is int for n in values]):  # the usual case
         return values
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
     if isinstance(values, _NON_SEQUENCE_TYPES):  # bytes iterate as integers, and an empty text would be read as no integers
-        raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}")
+        raise ArgumentError(f"{op}: {name} must be an integer or a sequence of integers, not {describe_value(values)}")
     try:
         return as_int_tuple(values)
     except TraceError:
         raise  # the message names the remedy
     except TypeError:
-        raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}") from None
+        raise ArgumentError(f"{op}: {name} must be an integer or a sequence of integers, not {describe_value(values)}") from None
 
 
 def is_flag(value: Any) -> bool:

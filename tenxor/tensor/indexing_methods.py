@@ -461,7 +461,9 @@ def _expand_items(layout: Layout, items: Sequence[Any]) -> list[Any]:
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1 for p in items if p is not None and p is not Ellipsis
     )
     if used_axes > layout.ndim:
-        raise IndexOutOfRange(f"indexing: {used_axes} indices for a tensor of {layout.ndim} axes, shape {layout.shape}")
+        raise IndexOutOfRange(
+            f"indexing: {used_axes} indices for shape {layout.shape}; give at most one for each of its {layout.ndim} axes"
+        )
     key: list[Any] = []
     has_ellipsis = False
     for p in items:

@@ -386,7 +386,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
     "a stride in a word": (lambda: tx.conv2d(X, W, stride="same"), ArgumentError, ("conv2d", "stride", "same")),
     "a stride of a half": (lambda: tx.conv2d(X, W, stride=0.5), ArgumentError, ("conv2d", "stride", "0.5")),
     "another word": (lambda: tx.conv2d(X, W, padding="full"), ArgumentError, ("conv2d", "'full'", "'same'", "'valid'")),
-    "same with strides": (lambda: tx.conv2d(X, W, padding="same", stride=2), ArgumentError, ("conv2d", "'same'", "stride 1")),
+    "same with strides": (lambda: tx.conv2d(X, W, padding="same", stride=2), ArgumentError, ("conv2d", "'same'", "stride must be 1")),
     "output padding": (
         lambda: tx.conv_transpose2d(X, BACK, stride=2, output_padding=2),
         ArgumentError,
