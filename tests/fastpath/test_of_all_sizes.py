@@ -66,7 +66,7 @@ def test_reductions_of_new_sizes_read_every_element(line: Any) -> None:
         assert np.allclose(line(x).item(), line(array), rtol=1e-14)
 
 
-def test_operands_of_steps_are_shared_by_all_sizes() -> None:
+def test_step_operands_of_a_template_are_one_object_for_all_sizes() -> None:
     def made(n: int) -> spec.ResultTemplate:
         x, array = numbers(n)
         assert x.sum(axis=0).item() == pytest.approx(array.sum())
