@@ -244,13 +244,13 @@ def test_misplaced_arguments_are_type_errors_and_value_errors() -> None:
     assert issubclass(MisplacedArgument, TypeError) and issubclass(MisplacedArgument, ValueError)
 
 
-def test_right_calls_with_unusual_positions_stay_right() -> None:
+def test_valid_calls_with_many_positional_arguments_raise_no_advice() -> None:
     assert tx.concat([a, b], np.int64(0)).shape == (6,) and tx.stack((a, b), 1).shape == (3, 2)
     assert tx.concat(x).shape == (6,) and tx.repeat(x, 2, 1).shape == (2, 6) and tx.reshape(x, 6, "F").shape == (6,)
     assert x.max(0, True).shape == (1, 3) and tx.full(3, 4).tolist() == [4, 4, 4] and tx.eye(2, 3).shape == (2, 3)
 
 
-def test_error_of_a_function_that_the_user_wrote_is_not_changed() -> None:
+def test_error_raised_by_a_function_of_the_user_is_not_changed() -> None:
     def wrong(state: Any, value: Any) -> Any:
         raise TypeError("of the user's own")
 

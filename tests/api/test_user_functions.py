@@ -55,7 +55,7 @@ def test_map_computes_shared_subexpressions_once() -> None:
     assert len(repr(traced.formula)) < 10_000
 
 
-def test_map_of_a_loop_with_two_variables() -> None:
+def test_map_traces_a_python_loop_with_two_variables() -> None:
     x, y = np.meshgrid(np.linspace(-2, 1, 7), np.linspace(-1, 1, 5))
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = escape_time(x, y)

@@ -286,7 +286,7 @@ def test_copyto_obeys_casting() -> None:
             np.copyto(whole, tx.asarray(values), casting=casting)  # type: ignore[arg-type]
 
 
-def test_result_broadcasts_into_a_larger_out() -> None:
+def test_elementwise_results_broadcast_into_a_larger_out_and_reductions_do_not() -> None:
     t, out = tx.asarray(M), tx.zeros((2, 2, 3))
     assert np.add(t, 1, out=out) is out and out.tolist() == np.add(M, 1, out=np.zeros((2, 2, 3))).tolist()
     assert tx.exp(t[0], out=out) is out and np.allclose(out, np.broadcast_to(np.exp(M[0]), (2, 2, 3)))

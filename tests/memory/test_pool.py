@@ -259,7 +259,7 @@ def test_unused_blocks_are_released_gradually(blocks: Blocks) -> None:
     assert held[1:] == sorted(held[1:], reverse=True) and held[-1] <= SPARE_BYTES
 
 
-def test_short_pause_keeps_pooled_blocks(blocks: Blocks) -> None:
+def test_pooled_blocks_survive_a_pause_shorter_than_the_decay_time(blocks: Blocks) -> None:
     allocate(1024 * MiB)
     blocks.now += 0.9 * module.DECAY_S
     allocate(1024 * MiB)
@@ -349,7 +349,7 @@ def test_fast_path_blocks_of_changing_sizes_are_bounded() -> None:
         assert 4 * size <= pool.small_block_bytes[module.POOLED] <= MAX_FREE_BYTES
 
 
-def test_results_of_a_few_mib_cause_no_memory_pressure() -> None:
+def test_repeated_results_of_a_few_mib_cause_no_memory_pressure() -> None:
     x = tx.ones(350_000, dtype=tx.float32).realize()
     pool.reset_pressure()
     for _ in range(5):
