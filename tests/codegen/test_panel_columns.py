@@ -153,7 +153,7 @@ class TestColumns:
         (kernel,) = agree(tx.reduce(lambda a, e: 3 * a - e, inner + y[:, ::-1].T, axis=1, initial=1))
         assert len(kernel.accumulators) == 2 and count_row_states([kernel]) == 1
 
-    def test_column_constants_are_buffered_beside_a_whole_row(self) -> None:
+    def test_softmax_times_a_column_reduction_is_one_kernel_with_two_kinds_of_buffers(self) -> None:
         """One buffer holds a whole row, the others hold the current block."""
         x, a = integers(3, 300), integers(3, 12, 300, seed=1)
         for t in (

@@ -183,7 +183,7 @@ def test_pad_of_new_sizes_is_not_planned_by_python(monkeypatch: pytest.MonkeyPat
     assert not planned
 
 
-def test_where_written_maps_steps_to_the_last_overwriting_step() -> None:
+def test_map_written_nodes_maps_each_step_to_the_last_step_that_overwrites_it() -> None:
     def where(*steps: tuple[int, int | None, bool, int]) -> dict[int, int] | None:
         made = [SimpleNamespace(result_slot=k, overwritten_slot=over, donors=[(over, ())] * last, nbytes=n) for k, over, last, n in steps]
         return graph_launch._map_written_nodes(SimpleNamespace(steps=made))  # type: ignore[arg-type]
