@@ -76,7 +76,7 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
         )
     for k, condition in enumerate(masks):
         if condition.dtype.kind != "bool":
-            raise DTypeError(f"select: condition {k} is {condition.dtype}; conditions must be bool, such as x != 0")
+            raise DTypeError(f"select: conditions[{k}] has dtype {condition.dtype}; conditions must be bool, such as x != 0")
     options: list[Any] = [c if isinstance(c, (bool, int, float, complex)) else asarray(c) for c in (*choices, default)]
     selected = options[-1]
     for condition, choice in zip(masks[::-1], options[-2::-1], strict=True):
@@ -241,7 +241,7 @@ def interp(
             f"interp: xp and fp have shapes {points.shape} and {heights.shape}; both must be 1-D, of equal size, with at least one point"
         )
     if queries.dtype.is_complex or points.dtype.is_complex:
-        raise DTypeError("interp: x and xp must be real; only fp may be complex")
+        raise DTypeError(f"interp: x is {queries.dtype} and xp {points.dtype}; both must be real; only fp may be complex")
     sides = (None, None) if period is not None else (left, right)
     outer_values: list[Any] = [side if side is None or is_scalar_on_tape(side) else to_number(side, "interp") for side in sides]
     are_simple = all(

@@ -356,7 +356,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     axes = list(enumerate(zip(coordinates, sizes, strict=True)))
     for k, (coordinate, n) in axes[::-1] if check_choice("np.ravel_multi_index", "order", order, "C", "F") == "F" else axes:
         if mode == "raise" and coordinate.size and (int(coordinate.min()) < 0 or int(coordinate.max()) >= n):
-            raise IndexOutOfRange(f"np.ravel_multi_index: an index of axis {k} is out of range for size {n}")
+            raise IndexOutOfRange(f"np.ravel_multi_index: an index of axis {k} is out of range for size {n}; it must be from 0 to {n - 1}")
         total = total * n + (coordinate if mode == "raise" else coordinate % n if mode == "wrap" else coordinate.clip(0, n - 1))
     flat_index: Tensor = total
     return flat_index

@@ -85,8 +85,8 @@ def interpolate(
         raise ArgumentError(f"interpolate: mode must be one of {', '.join(map(repr, _SPATIAL_NDIM_OF_MODE))}, not {mode!r}")
     if (_SPATIAL_NDIM_OF_MODE[mode] or space) != space:
         raise ArgumentError(
-            f"interpolate: {mode!r} is for {_SPATIAL_NDIM_OF_MODE[mode]} axes, and x of shape {x.shape} has {space}; "
-            "use 'linear' or 'cubic'"
+            f"interpolate: mode {mode!r} is for {_SPATIAL_NDIM_OF_MODE[mode]} spatial axes, and x of shape {x.shape} has {space}; use"
+            " 'linear' or 'cubic'"
         )
     aligns_corners = check_flag("align_corners", align_corners)
     is_nearest = mode.startswith("nearest")

@@ -60,9 +60,8 @@ def parse_per_axis(op: str, name: str, value: Ints, spatial_ndim: int, minimum: 
     if len(numbers) == 1:
         numbers *= spatial_ndim
     if len(numbers) != spatial_ndim:
-        raise ArgumentError(
-            f"{op}: {name} {describe_value(value)} has {len(numbers)} numbers; give one, or one for each of {spatial_ndim} axes"
-        )
+        choice = "" if spatial_ndim == 1 else f", or one for each of the {spatial_ndim} spatial axes"
+        raise ArgumentError(f"{op}: {name} {describe_value(value)} has {len(numbers)} numbers; it must be one number{choice}")
     if min(numbers) < minimum:
         raise ArgumentError(f"{op}: {name} {describe_value(value)} is too small; it must be {minimum} or more")
     return numbers

@@ -71,7 +71,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
         side = "right"
     x1 = asarray(x1)
     if x1.ndim != 1:
-        raise ShapeError(f"searchsorted: the sorted tensor has shape {x1.shape}; it must be 1-D; search in each row separately")
+        raise ShapeError(f"searchsorted: x1, the sorted tensor, has shape {x1.shape}; it must be 1-D; search in each row separately")
     if isinstance(x2, int) and x1.dtype.is_integer and not x1.dtype.lowest <= x2 <= x1.dtype.highest:
         x2, side = (int(x1.dtype.highest), "right") if x2 > 0 else (int(x1.dtype.lowest), "left")  # an integer out of the dtype's range
     if isinstance(x2, (bool, int, float, complex)):
