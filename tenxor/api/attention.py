@@ -104,8 +104,8 @@ def _attend(
     batch = _batch_shape(*tensors)
     dtype = promote(promote(tensors[0].dtype, tensors[1].dtype, _OP), tensors[2].dtype, _OP)
     if dtype.is_complex:
-        dtypes = " and ".join([str(t.dtype) for t in tensors])
-        raise DTypeError(f"{_OP}: query, key and value are {dtypes}; they must be real, as complex scores have no softmax")
+        dtypes = ", ".join([str(t.dtype) for t in tensors])
+        raise DTypeError(f"{_OP}: query, key and value have the dtypes {dtypes}; they must be real, as complex scores have no softmax")
     result_dtype = dtype if dtype.is_float else DEFAULT_FLOAT
     q, k, v = [t.astype(result_dtype.compute_dtype, copy=False).expand(*batch, *t.shape[-2:]) for t in tensors]
     length, width, count = q.shape[-2], q.shape[-1], k.shape[-2]

@@ -416,9 +416,7 @@ class _DerivativeScope:
     def __init__(self, op: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
         for k in numbers:
             if not -len(args) <= k < len(args):
-                raise ArgumentError(
-                    f"{op}: argnums names argument {k}, which does not exist; the function was given {len(args)}, from number 0 on"
-                )
+                raise ArgumentError(f"{op}: argnums names argument {k}; the function was given {len(args)}, and the first is number 0")
         if len({k % len(args) for k in numbers}) < len(numbers):
             raise ArgumentError(f"{op}: argnums {tuple(numbers)} name an argument twice; name each once")
         self.op = op

@@ -321,7 +321,9 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
     try:
         factors = list(tensors)
     except TypeError:
-        raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {describe_value(tensors)}") from None
+        raise ArgumentError(
+            f"multi_dot: the argument must be a sequence of tensors, such as [a, b], not {describe_value(tensors)}"
+        ) from None
     arrays = [asarray(t) for t in factors]
     if len(arrays) < 2:
         raise ArgumentError(f"multi_dot: there are {len(arrays)} tensors; there must be at least 2")
