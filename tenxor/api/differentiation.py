@@ -221,8 +221,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     def back(value_cotangents: Any) -> tuple[Any, ...]:
         if structure_key(value_cotangents) != structure_key(value):
             raise ArgumentError(
-                f"vjp: the cotangents are {describe_value(value_cotangents)}; they must be nested as the value of the function,"
-                f" {describe_value(value)}"
+                f"vjp: the cotangents are {describe_value(value_cotangents)}; they must be nested as the result, {describe_value(value)}"
             )
         with enable_grad():
             return tuple(scope.nest_like_arguments(scope.backward_pass(results, list_leaves(value_cotangents))))
@@ -283,9 +282,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
             f" {describe_value(primals)} and {describe_value(tangents_)}"
         )
     if structure_key(list(primals)) != structure_key(list(tangents_)):
-        raise ArgumentError(
-            f"jvp: the tangents are {describe_value(tangents_)} and the primals {describe_value(primals)}; both must be nested alike"
-        )
+        raise ArgumentError(f"jvp: tangents are {describe_value(tangents_)}; they must be nested as primals, {describe_value(primals)}")
     with _DerivativeScope("jvp", primals, range(len(primals))) as scope:
         result = function(*scope.args)
         value = _take_differentiated("jvp", result) if has_aux else result

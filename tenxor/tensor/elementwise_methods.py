@@ -298,7 +298,7 @@ class ElementwiseMethods(IndexingMethods):
         digits = validate_int("round", "decimals", digits)
         if not (self.dtype.is_integer or -MAX_ROUND_DECIMALS <= digits <= MAX_ROUND_DECIMALS):
             raise ArgumentError(
-                f"round: decimals is {format_integer(digits)}; it must be from {-MAX_ROUND_DECIMALS} to {MAX_ROUND_DECIMALS}"
+                f"round: decimals is {format_integer(digits)}; it must be from -{MAX_ROUND_DECIMALS} to {MAX_ROUND_DECIMALS}"
             )
         if self.dtype.is_integer and digits < 0:
             return self._round_to_multiples(10 ** min(-digits, MAX_ROUND_DECIMALS))
@@ -358,9 +358,7 @@ class ElementwiseMethods(IndexingMethods):
         if not self.dtype.is_integer:
             raise DTypeError(f"index: a tensor of {self.dtype} is not an index; it must have an integer dtype; use x.astype(tx.int64)")
         if self.layout.shape:
-            raise TypeError(
-                f"index: a tensor of shape {self.layout.shape} is not an index; it must have no axes; use x.item() for one element"
-            )
+            raise TypeError(f"index: a tensor of shape {self.layout.shape} is not an index; it must have no axes; use x.item()")
         return int(self._single_number("index"))
 
     def _single_number(self, op: str) -> Any:
