@@ -297,9 +297,7 @@ class ElementwiseMethods(IndexingMethods):
     def __round__(self, digits: int = 0) -> Self:
         digits = validate_int("round", "decimals", digits)
         if not (self.dtype.is_integer or -MAX_ROUND_DECIMALS <= digits <= MAX_ROUND_DECIMALS):
-            raise ArgumentError(
-                f"round: decimals is {format_integer(digits)}; it must be from -{MAX_ROUND_DECIMALS} to {MAX_ROUND_DECIMALS}"
-            )
+            raise ArgumentError(f"round: decimals is {format_integer(digits)}; it must be {-MAX_ROUND_DECIMALS} to {MAX_ROUND_DECIMALS}")
         if self.dtype.is_integer and digits < 0:
             return self._round_to_multiples(10 ** min(-digits, MAX_ROUND_DECIMALS))
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
