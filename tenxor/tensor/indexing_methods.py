@@ -478,7 +478,7 @@ def _expand_items(layout: Layout, items: Sequence[Any]) -> list[Any]:
             if len(sizes) < p.ndim or any(mask_size not in (0, size) for mask_size, size in zip(p.shape, sizes, strict=True)):
                 raise BadIndex(
                     f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on"
-                    f" of shape {layout.shape}"
+                    f" of shape {layout.shape}; they must be equal"
                 )
             key += nonzero(p) if p.ndim else [_BooleanIndex(bool(p))]
         else:
