@@ -55,7 +55,7 @@ _OPERATOR_NAMES = {  # special method of tensors -> operation in messages
     **{f"__i{method}__": f"in-place {name}" for method, name in _BINARY_OPERATORS.items()},
     **{"__lt__": "less", "__le__": "less_equal", "__gt__": "greater", "__ge__": "greater_equal", "__eq__": "equal", "__ne__": "not_equal"},
     **{"__neg__": "negative", "__pos__": "positive", "__abs__": "abs", "__invert__": "bitwise_invert", "__round__": "round"},
-    **{"__getitem__": "indexing", "__setitem__": "assignment"},
+    **{"__getitem__": "indexing", "__setitem__": "assignment", "__contains__": "in"},
 }
 _public_names: dict[tuple[str, int, str], str | None] = {}  # by file, line and qualified name of a function
 _INDEXER_NAMES = {  # methods of the objects behind `x.oindex` and `x.at[key]`

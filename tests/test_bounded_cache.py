@@ -74,7 +74,7 @@ def test_too_large_entry_is_not_kept_and_evicts_nothing() -> None:
     assert cache == {"large": "kept"} and cache.nbytes == MAX_ENTRY_BYTES
 
 
-def test_random_operations_agree_with_a_simple_model() -> None:
+def test_random_operations_on_a_bounded_cache_agree_with_a_simple_model() -> None:
     rng = random.Random(0)
     cache: BoundedCache[int] = BoundedCache(12, 500)
     model: dict[object, tuple[int, int]] = {}

@@ -31,7 +31,7 @@ def test_part_of_a_tensor_larger_than_memory_is_computed_alone(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", list(READS))
-def test_tensor_is_computed_whole_when_its_parts_have_cost_as_much(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tensor_is_computed_whole_after_as_much_work_on_single_elements(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 1 << 20  # elements, of 8 bytes
     monkeypatch.setattr(element_requests, "MAX_WHOLE_BYTES", 1 << 20)
     monkeypatch.setattr("tenxor.runtime.plan_execution.MAX_WHOLE_BYTES", 1 << 20)

@@ -23,7 +23,7 @@ from tests.fuzz.wrong import Call, calls
 SEEDS = 12
 MIN_ERRORS = 400  # errors of the calls of one seed, so that the test cannot pass by calling nothing
 OPERATORS = {  # function of `operator`, or built-in -> the operation in messages
-    **{"getitem": "indexing", "setitem": "assignment", "contains": "equal", "iadd": "in-place add", "divmod": "divmod", "round": "round"},
+    **{"getitem": "indexing", "setitem": "assignment", "contains": "in", "iadd": "in-place add", "divmod": "divmod", "round": "round"},
     **{"invert": "bitwise_invert", "neg": "negative", "abs": "abs", "add": "add", "matmul": "matmul", "and_": "bitwise_and"},
     **{"lshift": "bitwise_left_shift", "lt": "less", "eq": "equal", "floordiv": "floor_divide", "truediv": "divide", "mod": "remainder"},
     **{"pow": "pow", "oindex[]": "oindex", "oindex[] =": "oindex assignment"},
@@ -116,6 +116,14 @@ COMPOSED: dict[str, tuple[Callable[[], Any], str]] = {
     "clip of complex numbers, as a method": (lambda: C.clip(0, 1), "clip"),
     "vector_norm": (lambda: L.vector_norm(A, axis=5), "vector_norm"),
     "cumsum": (lambda: tx.cumsum(A, 5), "cumsum"),
+    **{
+        f"{name} as a method, {case}": (call, name)
+        for name in ("cumsum", "cumprod", "cumulative_sum", "cumulative_prod")
+        for case, call in {
+            "of an axis out of range": lambda name=name: getattr(A, name)(5),
+            "with a wrong out": lambda name=name: getattr(A, name)(0, out=B),
+        }.items()
+    },
     "unsqueeze": (lambda: tx.unsqueeze(A, 7), "unsqueeze"),
     "a dtype as a function": (lambda: tx.int8("a"), "int8"),
     "a dtype as a function, of an integer out of range": (lambda: tx.uint8([-1]), "uint8"),

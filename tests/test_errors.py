@@ -369,7 +369,7 @@ def test_overlapping_view_is_read_only_in_numpy() -> None:
 # A call that is refused changes nothing
 
 
-def test_failed_write_changes_nothing() -> None:
+def test_write_that_raises_leaves_the_tensor_unchanged() -> None:
     t = table()
     with pytest.raises(ShapeError):
         t[1:] = tx.ones((2, 3))

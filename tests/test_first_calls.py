@@ -218,7 +218,7 @@ def test_complete_benchmark_measures_first_calls(
     assert "| wave equation, 200×200, 20 steps | 10.0 |" in capsys.readouterr().out
 
 
-def test_worst_and_mean_are_those_of_the_programs() -> None:
+def test_worst_and_mean_ratio_leave_out_the_probe() -> None:
     def row(probe: bool, ours: float, **peers: float) -> dict[str, Any]:
         seconds = {
             peer: {state: {phase: {"cpu": time} for phase in tables.PHASES} for state in ("cold", "disk")}

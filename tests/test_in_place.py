@@ -243,7 +243,7 @@ def test_random_programs_agree_with_numpy_at_any_in_place_size() -> None:
         check_seed(seed)
 
 
-def test_copy_before_a_write_is_complete_for_any_portion_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_of_old_elements_for_a_pending_reader_is_complete_for_any_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is made in portions, between which signals are handled."""
     for portion in (1, 24, 100, 800, 4096):
         monkeypatch.setattr(plan_execution, "_COPY_CHUNK_BYTES", portion)

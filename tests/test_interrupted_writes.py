@@ -157,7 +157,9 @@ def test_interrupted_write_that_reads_numpy_memory_is_still_completed(monkeypatc
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
-def test_signal_handler_may_complete_and_export_a_partial_write(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_in_a_signal_handler_completes_the_interrupted_write(
+    write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The handler exports the half-written tensor to NumPy."""
     wanted, parts = expected(write), Parts(monkeypatch)
     for number in range(1, 1000, 3):

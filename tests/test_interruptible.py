@@ -220,7 +220,9 @@ class TestThreadWithoutMemory:
     """A thread that raises MemoryError at its first step. Python reports this error to `sys.unraisablehook` alone."""
 
     @pytest.mark.parametrize("way", [run_interruptible, run_abandonable])
-    def test_caller_gets_memory_error_and_does_not_wait(self, way: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_caller_gets_memory_error_at_once_if_its_worker_thread_fails(
+        self, way: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         unraisable_errors: list[object] = []
 
         def fails(work: object, *args: object) -> None:

@@ -39,7 +39,7 @@ def test_planning_cost_is_linear_in_the_number_of_roots() -> None:
     assert count_calls(160) < 4.4 * calls_of_40
 
 
-def test_fast_path_may_be_removed_while_it_runs() -> None:
+def test_realize_of_several_results_works_if_the_fast_path_is_removed_meanwhile() -> None:
     def remove(node: object) -> bool:
         monkeypatch.setattr(upcalls, "installed", None)
         return False

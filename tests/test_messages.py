@@ -148,12 +148,18 @@ VALUES: dict[str, tuple[Call, str]] = {
     "matrices that do not fit": (lambda: x @ x, "matmul: shapes (2, 3) and (2, 3) do not fit | size 3 | must be equal"),
     "a number beside @": (lambda: x @ 2, "matmul: | 2 | x * y"),
     "a negative size": (lambda: tx.zeros((2, -1)), "zeros: shape (2, -1) has a negative size along axis 1"),
-    "a float as a size": (lambda: tx.zeros(3.0), "zeros: expected integers, not 3.0"),  # type: ignore[arg-type]
-    "a set of sizes": (lambda: tx.zeros({2, 3}), "zeros: expected integers, not {2, 3}"),  # type: ignore[arg-type]
-    "nothing as a shape": (lambda: tx.zeros(None), "zeros: expected integers, not None"),  # type: ignore[arg-type]
+    "a float as a size": (lambda: tx.zeros(3.0), "zeros: shape must be an integer or a sequence of integers, not 3.0"),  # type: ignore[arg-type]
+    "a set of sizes": (lambda: tx.zeros({2, 3}), "zeros: shape must be an integer or a sequence of integers, not {2, 3}"),  # type: ignore[arg-type]
+    "nothing as a shape": (lambda: tx.zeros(None), "zeros: shape must be an integer or a sequence of integers, not None"),  # type: ignore[arg-type]
     "sizes that do not multiply out": (lambda: x.reshape(4, 2), "reshape: | 6 elements | (4, 2) has 8"),
-    "a name as an index": (lambda: x["a"], "indexing: indices must be integers or booleans, not 'a'"),
-    "a set as an index": (lambda: x[{1}], "indexing: indices must be integers or booleans, not {1}"),
+    "a name as an index": (
+        lambda: x["a"],
+        "indexing: an index must be an integer, a slice, None, ..., or a list or tensor of integers or booleans, not 'a'",
+    ),
+    "a set as an index": (
+        lambda: x[{1}],
+        "indexing: an index must be an integer, a slice, None, ..., or a list or tensor of integers or booleans, not {1}",
+    ),
     "a float as an index": (lambda: x[1.0], "indexing: | float64 like 1.0"),
     "an index past the end": (lambda: x[5], "index 5 is out of range for axis 0 with size 2"),
     "too many indices": (lambda: x[0, 0, 0], "too many indices: 3 | 2 axes"),
@@ -238,13 +244,13 @@ def test_misplaced_arguments_are_type_errors_and_value_errors() -> None:
     assert issubclass(MisplacedArgument, TypeError) and issubclass(MisplacedArgument, ValueError)
 
 
-def test_right_calls_with_unusual_positions_stay_right() -> None:
+def test_valid_calls_with_many_positional_arguments_raise_no_advice() -> None:
     assert tx.concat([a, b], np.int64(0)).shape == (6,) and tx.stack((a, b), 1).shape == (3, 2)
     assert tx.concat(x).shape == (6,) and tx.repeat(x, 2, 1).shape == (2, 6) and tx.reshape(x, 6, "F").shape == (6,)
     assert x.max(0, True).shape == (1, 3) and tx.full(3, 4).tolist() == [4, 4, 4] and tx.eye(2, 3).shape == (2, 3)
 
 
-def test_error_of_a_function_that_the_user_wrote_is_not_changed() -> None:
+def test_error_raised_by_a_function_of_the_user_is_not_changed() -> None:
     def wrong(state: Any, value: Any) -> Any:
         raise TypeError("of the user's own")
 

@@ -84,7 +84,7 @@ class TestReferencesAreCounted:
     def test_this_interpreter_supports_reference_counts(self) -> None:
         assert ownership._IN_LIST != ownership._UNKNOWN
 
-    def test_unreferenced_nodes_are_unique(self) -> None:
+    def test_nodes_and_buffers_without_other_references_have_a_sole_owner(self) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(300):  # while the interpreter adapts
             assert ownership.is_sole_owner(storage)

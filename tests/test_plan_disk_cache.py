@@ -393,7 +393,7 @@ class TestPlanOnDisk:
             assert plan_disk_cache.load_plan(pattern_of(x)) is None
         assert plan_disk_cache.load_plan(pattern_of(x)) is not None
 
-    def test_plan_on_disk_is_written_only_below_the_limit_per_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_plan_on_disk_is_written_only_below_the_limit_of_lookups_per_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
         assert self.write_and_read(x)[1] is not None
         monkeypatch.setattr(plan_disk_cache, "_lookup_count", plan_disk_cache.MAX_LOOKUPS)

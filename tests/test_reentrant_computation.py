@@ -145,7 +145,9 @@ def _clear_caches() -> None:
 @pytest.mark.parametrize("act", ACTS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("is_warm", [False, True])
-def test_interrupting_code_may_use_the_tensors(is_warm: bool, program: Any, act: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_interrupts_a_computation_may_use_its_tensors(
+    is_warm: bool, program: Any, act: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machines.tune(monkeypatch, thread_limits={"min_donated_bytes": 4096})  # operands give their memory
     counting_moment = Moment(0, lambda: None, opcodes=is_warm)
     for _ in range(2):

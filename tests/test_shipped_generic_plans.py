@@ -59,7 +59,7 @@ def split_structure(pattern: GraphSignature) -> tuple[object, tuple[int, ...]]:
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_plan_equals_the_plan_made_for_other_sizes_and_machines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_plan_equals_a_new_plan_exactly_where_its_guards_hold(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans made for some machines of a level are evaluated for others. Their conditions tell whether they give a plan."""
     draw, plans_by_structure, hits = random.Random(name), dict[object, list[ShippedPlan]](), 0
     monkeypatch.setattr(generic_plans, "_caches", generic_plans.BoundedCache(generic_plans.MAX_STRUCTURES))

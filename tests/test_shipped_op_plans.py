@@ -232,7 +232,7 @@ def test_operations_with_different_kernels_have_different_keys() -> None:
     assert key_of(b.reshape(2, 10) * 5) == key_of(a * 2) == key_of(a[1:, 2:] * 4)
 
 
-def test_operations_that_are_not_shipped_have_no_key() -> None:
+def test_complex_reduced_scanned_and_gathered_results_have_no_shipped_plan() -> None:
     a, b, _ = operands((4, 5), tx.float64, apart=True)
     by_tables, by_chain, unordered_sum = a.oindex[[0, 1, 3]] + 1, a.T.reshape(2, 10) + 1, b[:, ::2].sum()
     for x in (by_tables, by_chain, unordered_sum):

@@ -61,7 +61,7 @@ WITHOUT_FAST_PATH = {"TENXOR_FAST_PATH": "0"}
 
 
 class TestImport:
-    def test_without_fast_path_loads_no_package_that_only_later_work_needs(self) -> None:
+    def test_import_without_fast_path_loads_no_package_that_only_later_work_needs(self) -> None:
         modules = loaded("import tenxor", **WITHOUT_FAST_PATH)
         assert not rooms(modules) & LATE_PACKAGES and not modules & LATE_MODULES
         assert not any(name.startswith("tenxor.fastpath.") for name in modules)
@@ -77,14 +77,14 @@ class TestImport:
         }
 
     @pytest.mark.parametrize(("setting", "state", "limit"), [("0", "off: TENXOR_FAST_PATH is 0", 64), ("", "on", 132)])
-    def test_loads_few_modules(self, setting: str, state: str, limit: int) -> None:
+    def test_import_loads_few_modules(self, setting: str, state: str, limit: int) -> None:
         """Each module takes a fifth of a millisecond. If every program needs another one, raise the limit."""
         for _ in range(2):  # the second process finds all plans and kernels on disk
             modules = loaded(f"import tenxor; assert tenxor.fastpath.state == {state!r}", TENXOR_FAST_PATH=setting)
         assert len({name for name in modules if name.startswith("tenxor")}) <= limit
         assert not modules & HEAVY and not any(name.startswith("llvmlite.binding") for name in modules)
 
-    def test_with_the_fast_path_loads_nearly_all_that_a_first_result_needs(self) -> None:
+    def test_import_with_the_fast_path_loads_all_but_two_modules_of_a_first_result(self) -> None:
         program = "import tenxor as tx; a = tx.ones(3); b = a + a"
         before = loaded(program, TENXOR_FAST_PATH="")
         for _ in range(2):  # the second process finds the plan on disk

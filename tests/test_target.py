@@ -106,14 +106,14 @@ class TestValues:
         with pytest.raises(AttributeError):
             Target(32).threads = 2  # type: ignore[misc]
 
-    def test_identity_depends_on_all_that_decides_code(self) -> None:
+    def test_identity_of_a_target_depends_on_all_that_decides_code(self) -> None:
         target = Target(32, frozenset(("avx2", "f16c")))
         assert target.identity == Target(32, frozenset(("f16c", "avx2"))).identity == target.with_threads(7).identity
         variants = [target._replace(vector_bytes=16), target._replace(features=frozenset()), target._replace(register_count=32)]
         variants += [target._replace(processor=Processor(cpu="other")), tuned(target, loops={"register_transpose_side": 4})]
         assert len({t.identity for t in (target, *variants)}) == 6
 
-    def test_identity_does_not_depend_on_the_hash_seed(self) -> None:
+    def test_identity_of_a_target_does_not_depend_on_the_hash_seed(self) -> None:
         program = "from tenxor.target import Target; print(Target(32, frozenset(('avx2', 'f16c', 'avx512f'))).identity)"
         identities = {python("-c", program, env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in "012"}
         assert len(identities) == 1
@@ -127,7 +127,7 @@ class TestValues:
                 assert registers // 2 < needed <= registers
                 assert ThreadLimits().row_grain % mr == Blocks().block_rows[0] % mr == Blocks().block_rows[1] % mr == 0
 
-    def test_each_constant_distinguishes_targets(self) -> None:
+    def test_targets_differ_if_any_tuning_constant_differs(self) -> None:
         """Each constant takes part in the comparison of targets."""
         plain = Target(32)
         for group in ("caches", "costs", "fusing", "loops", "streams", "blocks", "thread_limits"):

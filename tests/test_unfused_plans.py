@@ -99,7 +99,7 @@ GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least nu
 @pytest.mark.usefixtures("plain")
 class TestComputationByParts:
     @pytest.mark.parametrize("name", GRAPHS)
-    def test_result_equals_the_fused_result_bit_for_bit(self, name: str) -> None:
+    def test_unfused_plan_gives_the_bits_of_the_fused_plan(self, name: str) -> None:
         least, make = GRAPHS[name]
         expected = make(*map(tx.asarray, (A, B, V))).numpy()
         with choosing_fusion(lambda: False):
@@ -107,7 +107,7 @@ class TestComputationByParts:
             assert count_parts(result) >= least
             assert result.numpy().tobytes() == expected.tobytes()
 
-    def test_sources_come_before_their_readers(self) -> None:
+    def test_pieces_of_an_unfused_plan_are_listed_after_their_sources(self) -> None:
         a = tx.asarray(A)
         signature = capture_in_python([(tx.exp(a * 2) + a * 3).storage.node])
         nodes = [part.node for part in list_pieces(signature)]
@@ -115,14 +115,14 @@ class TestComputationByParts:
         for k, node in enumerate(nodes):
             assert all(source in nodes[:k] for source in node.sources if isinstance(source, Node) and source.buffer is None)
 
-    def test_several_roots_are_computed_by_one_plan(self) -> None:
+    def test_several_roots_are_computed_by_one_unfused_plan(self) -> None:
         a = tx.asarray(A)
         roots = [x for x in (a * 2, tx.exp(a * 3))]
         plan = make_parts_plan(roots)
         assert plan is not None and [str(step.name) for step in plan.steps].count("multiply") == 2
 
     @pytest.mark.parametrize(("make", "parts"), [(lambda a: (a.T * 2).sum(), 1), (lambda a: (a.T * 2).sum() + a[0, 0], 2)])
-    def test_sum_and_its_product_are_one_part(self, make: Callable[[tx.Tensor], tx.Tensor], parts: int) -> None:
+    def test_sum_and_the_product_only_it_reads_are_one_part(self, make: Callable[[tx.Tensor], tx.Tensor], parts: int) -> None:
         assert count_parts(make(tx.asarray(A))) == parts
 
     def test_outer_product_stays_pending_for_a_later_sum(self) -> None:
@@ -159,14 +159,14 @@ class TestComputationByParts:
         find = lambda part: None if str(part.nodes[-1].op) == "exp" else (make_plan(part), 0)
         assert make_unfused_plan(signature, find, make) is not None and compiled == ["exp"]
 
-    def test_plan_is_due_when_runs_have_cost_as_much(self) -> None:
+    def test_fused_plan_is_due_when_unfused_runs_have_lost_its_cost(self) -> None:
         signature = capture_in_python([(tx.exp(tx.asarray(A) * 2) + 1).storage.node])
         for gain_ns in (1000, 10**6):
             deferral = defer_plan(signature.nodes[1:], gain_ns, 10**7)._replace(spent_ns=[0])
             runs = next(k for k in range(1, 10**6) if deferral.charge_run())
             assert runs == -(-deferral.cost_ns // gain_ns) >= 10
 
-    def test_runs_of_generated_code_are_charged(self) -> None:
+    def test_runs_of_generated_code_are_charged_to_the_deferral(self) -> None:
         deferral = Deferral(10, 1000, [0], [lambda: 30])
         assert not deferral.charge_run() and deferral.spent_ns == [310]
         assert deferral.count_granted_runs() == 69
@@ -178,7 +178,7 @@ class TestComputationByParts:
             x = x * (k + 0.5)
         assert make_parts_plan([x]) is None
 
-    def test_graphs_of_the_same_operations_share_their_deferral(self) -> None:
+    def test_graphs_of_equal_operations_share_the_time_spent_on_unfused_runs(self) -> None:
         plans = [make_parts_plan([tx.exp(tx.asarray(np.ones(size)) * 2) + 1]) for size in (100, 200)]
         first, second = (plan.deferral for plan in plans if plan is not None)
         assert first is not None and second is not None and first.spent_ns is second.spent_ns

@@ -104,7 +104,8 @@ def _attend(
     batch = _batch_shape(*tensors)
     dtype = promote(promote(tensors[0].dtype, tensors[1].dtype, _OP), tensors[2].dtype, _OP)
     if dtype.is_complex:
-        raise DTypeError(f"{_OP}: does not accept {dtype}, as complex scores have no softmax; use it on real numbers")
+        dtypes = ", ".join([str(t.dtype) for t in tensors])
+        raise DTypeError(f"{_OP}: query, key and value have the dtypes {dtypes}; they must be real, as complex scores have no softmax")
     result_dtype = dtype if dtype.is_float else DEFAULT_FLOAT
     q, k, v = [t.astype(result_dtype.compute_dtype, copy=False).expand(*batch, *t.shape[-2:]) for t in tensors]
     length, width, count = q.shape[-2], q.shape[-1], k.shape[-2]
@@ -144,7 +145,8 @@ def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, i
     heads, groups = query.shape[-3], key.shape[-3]
     if groups != value.shape[-3] or groups == 0 or heads % groups:
         raise ShapeError(
-            f"{_OP}: {heads} query heads must be a multiple of the {groups} key heads; value heads, {value.shape[-3]}, must equal key heads"
+            f"{_OP}: axis -3 gives {heads} query heads, {groups} key heads and {value.shape[-3]} value heads; query heads must be a"
+            " multiple of key heads, and value heads as many as key heads"
         )
     split = (groups, heads // groups)
     mask = None if attn_mask is None else asarray(attn_mask)
@@ -173,7 +175,7 @@ def _batch_shape(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
     """
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim < 2:
-            raise ShapeError(f"{_OP}: the {name} has shape {t.shape}; it needs at least 2 axes, a sequence of vectors")
+            raise ShapeError(f"{_OP}: the {name} has shape {t.shape}; it must have at least 2 axes, for a sequence of vectors")
     if query.shape[-1] != key.shape[-1]:
         raise ShapeError(
             f"{_OP}: axis -1 of the query of shape {query.shape} has size {query.shape[-1]}, that of the key of shape"

@@ -128,7 +128,7 @@ def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
 def _check_sequence(op: str, tensors: Any) -> Any:
     """Return `tensors`. Raise ArgumentError, beginning with `op`, for a 0-d tensor and for an object without iteration."""
     if not isinstance(tensors, Iterable) or getattr(tensors, "shape", None) == ():
-        raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(tensors).__name__}")
+        raise ArgumentError(f"{op}: the first argument must be a sequence of tensors, such as [x, y], not one {type(tensors).__name__}")
     return tensors
 
 

@@ -320,10 +320,10 @@ def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[
     tensor, or stays an array if that can be read without conversion (`are_arrays`).
     """
     if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
-        raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
+        raise ArgumentError(f"{op}: the first argument must be a sequence of tensors, such as [x, y], not one {type(arrays).__name__}")
     operands = list(arrays)
     if not operands:
-        raise ArgumentError(f"{op}: give at least one tensor")
+        raise ArgumentError(f"{op}: the sequence of tensors is empty; it must have at least one")
     types = set(map(type, operands))
     if types not in ({Tensor}, {np.ndarray}):
         operands = _make_readable(operands)
@@ -349,13 +349,13 @@ def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> 
     for shape in dict.fromkeys(shapes):  # distinct shapes in order
         if len(shape) != len(first_shape):
             k = shapes.index(shape)
-            raise ShapeError(f"{op}: tensor {k} has shape {shape}, the first {first_shape}; all must have the same number of axes")
+            raise ShapeError(f"{op}: tensor {k} has shape {shape}, and tensor 0 {first_shape}; all must have the same number of axes")
         for a, (n, m) in enumerate(zip(shape, first_shape, strict=True)):
             if n != m and a != axis:
                 k = shapes.index(shape)
                 requirement = "all shapes must be equal" if axis is None else f"only axis {axis}, which is joined, may differ"
                 raise ShapeError(
-                    f"{op}: tensor {k} has shape {shape}, the first {first_shape}: axis {a} has sizes {n} and {m}; {requirement}"
+                    f"{op}: tensor {k} has shape {shape}, and tensor 0 {first_shape}: axis {a} has sizes {n} and {m}; {requirement}"
                 )
 
 
@@ -397,11 +397,13 @@ def _shift_of_axes(x: Tensor, shift: int | tuple[int, ...], axis: int | Iterable
 
     `shift` is a shift for every axis, or one for each in `axis`. Raise ArgumentError for a different number of shifts.
     """
-    axes = [normalize_axis("roll", a, x.ndim) for a in parse_ints("roll", (axis,))]
-    shifts = parse_ints("roll", (shift,))
+    axes = [normalize_axis("roll", a, x.ndim) for a in parse_ints("roll", "axis", (axis,))]
+    shifts = parse_ints("roll", "shift", (shift,))
     if len(shifts) != len(axes):
         if len(shifts) != 1:
-            raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
+            raise ArgumentError(
+                f"roll: {len(shifts)} shifts for {len(axes)} axes; shift must be one number for all axes, or have one for each"
+            )
         shifts *= len(axes)
     return {a: sum([s for s, b in zip(shifts, axes, strict=True) if b == a]) for a in axes}
 
@@ -504,7 +506,7 @@ def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
     x = asarray(x)
-    counts = parse_ints("tile", (repetitions,))
+    counts = parse_ints("tile", "repetitions", (repetitions,))
     if any(c < 0 for c in counts):
         raise ArgumentError(f"tile: repetitions {counts} must be 0 or more")
     shape = (1,) * (len(counts) - x.ndim) + x.shape
@@ -560,7 +562,9 @@ def repeat(x: Operand, repeats: int | Sequence[int] | Tensor, /, axis: int | Non
         raise ArgumentError(f"repeat: repeats {describe_value(repeats)} must be an integer or a 1-D list of them, 0 or more")
     size = x.shape[axis]
     if counts.size not in (1, size):
-        raise ShapeError(f"repeat: {counts.size} counts for axis {axis} of size {size}; give one for all or one for each index")
+        raise ShapeError(
+            f"repeat: {counts.size} counts for axis {axis} of size {size}; repeats must be one number, or have one for each index"
+        )
     if counts.size != 1:
         order = np.repeat(np.arange(size), counts.astype(np.int64))
         return x._view(x.layout.select(axis, order)).copy()

@@ -65,9 +65,9 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
     >>> tx.select([x < 2, x > 3], [x, x * 10], -1).tolist()
     [0, 1, -1, -1, 40]
     """
-    for argument in (conditions, choices):
+    for name, argument in (("conditions", conditions), ("choices", choices)):
         if not isinstance(argument, (list, tuple)):
-            raise ArgumentError(f"select: takes a list of conditions and one of choices, not {type(argument).__name__}")
+            raise ArgumentError(f"select: {name} must be a list or a tuple, not {type(argument).__name__}; write [x, y]")
     masks = [asarray(c) for c in conditions]
     if not masks or len(masks) != len(choices):
         raise ArgumentError(
@@ -76,7 +76,7 @@ def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Op
         )
     for k, condition in enumerate(masks):
         if condition.dtype.kind != "bool":
-            raise DTypeError(f"select: condition {k} is {condition.dtype}; conditions must be bool, such as x != 0")
+            raise DTypeError(f"select: conditions[{k}] has dtype {condition.dtype}; conditions must be bool, such as x != 0")
     options: list[Any] = [c if isinstance(c, (bool, int, float, complex)) else asarray(c) for c in (*choices, default)]
     selected = options[-1]
     for condition, choice in zip(masks[::-1], options[-2::-1], strict=True):
@@ -121,7 +121,7 @@ def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") ->
     [[1.0, 0.0], [0.0, 2.0]]
     """
     if not isinstance(x, Tensor):
-        raise DTypeError(f"put: writes into a tensor, not {type(x).__name__}")
+        raise DTypeError(f"put: x must be a tensor, to write into, not {type(x).__name__}; use np.put for an array")
     mode = check_choice("put", "mode", mode, "raise", "wrap", "clip")
     flat_indices = asarray(indices).ravel()
     if flat_indices.size == 0:
@@ -167,7 +167,7 @@ def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
     [0, 1, -3, -1]
     """
     if not isinstance(x, Tensor):
-        raise DTypeError(f"putmask: writes into a tensor, not {type(x).__name__}")
+        raise DTypeError(f"putmask: x must be a tensor, to write into, not {type(x).__name__}; use np.putmask for an array")
     mask_tensor = asarray(mask)
     if mask_tensor.shape != x.shape:
         raise ShapeError(f"putmask: mask has shape {mask_tensor.shape}, and x {x.shape}; they must be equal")
@@ -241,7 +241,7 @@ def interp(
             f"interp: xp and fp have shapes {points.shape} and {heights.shape}; both must be 1-D, of equal size, with at least one point"
         )
     if queries.dtype.is_complex or points.dtype.is_complex:
-        raise DTypeError("interp: x and xp must be real; only fp may be complex")
+        raise DTypeError(f"interp: x is {queries.dtype} and xp {points.dtype}; both must be real; only fp may be complex")
     sides = (None, None) if period is not None else (left, right)
     outer_values: list[Any] = [side if side is None or is_scalar_on_tape(side) else to_number(side, "interp") for side in sides]
     are_simple = all(

@@ -472,7 +472,7 @@ def _operand_dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> D
     """
     dtype = contraction_dtype(op, x, weight)
     if dtype.kind == "bool":
-        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.int64)")
+        raise DTypeError(f"{op}: x and the weight are bool; one of them must have numbers; use x.astype(tx.int64)")
     return dtype if bias is None else promote(dtype, bias.dtype, op)
 
 
@@ -512,9 +512,9 @@ def _pad_counts(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> t
     if padding == "valid":
         return (0,) * len(extent), (0,) * len(extent)
     if padding != "same":
-        raise ArgumentError(f"{op}: padding is a number, one for each axis, 'same' or 'valid', not {describe_value(padding)}")
+        raise ArgumentError(f"{op}: padding must be a number, one for each axis, 'same' or 'valid', not {describe_value(padding)}")
     if max(stride) > 1:
-        raise ArgumentError(f"{op}: padding 'same' needs stride 1, not {stride}; give the padding in numbers")
+        raise ArgumentError(f"{op}: padding is 'same' and stride {stride}; with 'same' stride must be 1; give the padding in numbers")
     pad_before = tuple([(r - 1) // 2 for r in extent])
     return pad_before, tuple([r - 1 - b for r, b in zip(extent, pad_before, strict=True)])
 

@@ -63,7 +63,7 @@ def normalize_shape(op: str, shape: Shape) -> tuple[int, ...]:
         return (shape,)
     if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):  # at most 2**48 elements
         return shape
-    sizes = parse_ints(op, (shape,))
+    sizes = parse_ints(op, "shape", (shape,))
     for axis, n in enumerate(sizes):
         if n < 0:
             raise ShapeError(f"{op}: shape {sizes} has a negative size along axis {axis}; sizes must be 0 or more")
@@ -121,7 +121,9 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if isinstance(obj, Tensor):
         if wanted is not None and wanted is not obj.dtype:
             if copy is False:
-                raise ArgumentError(f"asarray: {obj.dtype} as {wanted} needs a copy, and copy=False forbids it")
+                raise ArgumentError(
+                    f"asarray: {obj.dtype} as {wanted} needs a copy, which copy=False forbids; leave copy=False or the dtype out"
+                )
             return obj.astype(wanted)
         return obj.copy() if copy else obj
     if isinstance(obj, (np.ndarray, np.generic)):

@@ -7,7 +7,7 @@ from typing import Any
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..dtypes import DEFAULT_FLOAT
-from ..errors import ArgumentError
+from ..errors import ArgumentError, describe_value
 from ..graph.spec import memoized_call
 from ..ops import OPS
 from ..tensor import Tensor
@@ -120,7 +120,7 @@ def _write_both(op: str, out: Any, results: TensorPair, mask: Any = None) -> Ten
     if out is None:
         return write_out(op, None, results[0], where=mask), results[1]
     if not isinstance(out, (tuple, list)) or len(out) != 2:
-        raise ArgumentError(f"{op}: returns two tensors; out must be a tuple of two")
+        raise ArgumentError(f"{op}: out is {describe_value(out)}; it must be a tuple of two tensors, as {op} returns two")
     first_result, second_result = [x if to is None else write_out(op, to, x, where=mask) for to, x in zip(out, results, strict=True)]
     return first_result, second_result
 

@@ -252,7 +252,7 @@ def diff(
     n = validate_int("diff", "n", n)
     if n < 0:
         raise ArgumentError(f"diff: n is {n}; it must be 0 or more")
-    pieces = [_end_piece(piece, x, axis) for piece in (prepend, x, append) if piece is not None]
+    pieces = [_end_piece(name, piece, x, axis) for name, piece in (("prepend", prepend), ("x", x), ("append", append)) if piece is not None]
     result = concat(pieces, axis) if len(pieces) > 1 else x
     leading_axes = (slice(None),) * axis
     for _ in range(n if n < result.shape[axis] else result.shape[axis]):  # after as many steps as elements nothing is left
@@ -261,8 +261,8 @@ def diff(
     return result if n else result.copy()
 
 
-def _end_piece(piece: Tensor | Number, x: Tensor, axis: int) -> Tensor:
-    """Return `piece`, a tensor or number, as the tensor to join to an end of `x` along `axis`.
+def _end_piece(name: str, piece: Tensor | Number, x: Tensor, axis: int) -> Tensor:
+    """Return `piece`, the argument `name`, a tensor or number, as the tensor to join to an end of `x` along `axis`.
 
     A single number is repeated along the other axes. Raise ShapeError for a 0-d tensor.
     """
@@ -270,5 +270,5 @@ def _end_piece(piece: Tensor | Number, x: Tensor, axis: int) -> Tensor:
         return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), piece, dtype=x.dtype)
     tensor = asarray(piece)
     if tensor.ndim == 0:
-        raise ShapeError(f"diff: a 0-d tensor cannot be put at an end of shape {x.shape}; give its item(), or a tensor")
+        raise ShapeError(f"diff: {name} is a 0-d tensor, which cannot be joined to shape {x.shape}; use {name}={name}.item()")
     return tensor

@@ -252,7 +252,7 @@ def _match_cotangents(x: Any, c: Any, wanted: Sequence[int]) -> list[Any]:
     leaves = [None] * count if c is None else list_leaves([c])
     if len(leaves) != count:
         raise ArgumentError(
-            "custom_derivative: backward returned a cotangent with another nesting than its argument; both must be nested alike"
+            f"custom_derivative: backward returned {len(leaves)} cotangents for an argument of {count} tensors; both must be nested alike"
         )
     return leaves
 

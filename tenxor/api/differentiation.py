@@ -220,7 +220,9 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
 
     def back(value_cotangents: Any) -> tuple[Any, ...]:
         if structure_key(value_cotangents) != structure_key(value):
-            raise ArgumentError("vjp: the cotangents must be nested as the value of the function")
+            raise ArgumentError(
+                f"vjp: the cotangents are {describe_value(value_cotangents)}; they must be nested as the result, {describe_value(value)}"
+            )
         with enable_grad():
             return tuple(scope.nest_like_arguments(scope.backward_pass(results, list_leaves(value_cotangents))))
 
@@ -280,7 +282,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
             f" {describe_value(primals)} and {describe_value(tangents_)}"
         )
     if structure_key(list(primals)) != structure_key(list(tangents_)):
-        raise ArgumentError("jvp: the tangents must be nested as the primals")
+        raise ArgumentError(f"jvp: tangents are {describe_value(tangents_)}; they must be nested as primals, {describe_value(primals)}")
     with _DerivativeScope("jvp", primals, range(len(primals))) as scope:
         result = function(*scope.args)
         value = _take_differentiated("jvp", result) if has_aux else result
@@ -411,7 +413,7 @@ class _DerivativeScope:
     def __init__(self, op: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
         for k in numbers:
             if not -len(args) <= k < len(args):
-                raise ArgumentError(f"{op}: there is no argument {k}; the function was given {len(args)}")
+                raise ArgumentError(f"{op}: argnums names argument {k}; the function was given {len(args)}, and the first is number 0")
         if len({k % len(args) for k in numbers}) < len(numbers):
             raise ArgumentError(f"{op}: argnums {tuple(numbers)} name an argument twice; name each once")
         self.op = op

@@ -189,7 +189,7 @@ def _check_optimize(op: str, optimize: Any, count: int) -> OptimizeOption:
         remaining = count
         order: list[tuple[int, ...]] = []
         for step in optimize[1:]:
-            positions = tuple(sorted(parse_ints(f"{op}: optimize", (step,))))
+            positions = tuple(sorted(parse_ints(op, "a step of optimize", (step,))))
             if not positions or len(set(positions)) < len(positions) or positions[0] < 0 or positions[-1] >= remaining:
                 raise ArgumentError(
                     f"{op}: the step {describe_value(step)} of optimize must name operands among the {remaining} that remain then, 0 to"
@@ -199,7 +199,7 @@ def _check_optimize(op: str, optimize: Any, count: int) -> OptimizeOption:
             remaining -= len(positions) - 1
         if remaining > 1:
             raise ArgumentError(
-                f"{op}: the order {describe_value(optimize)} leaves {remaining} of {count} operands; multiply until one is left"
+                f"{op}: optimize is {describe_value(optimize)}, which leaves {remaining} of {count} operands; add steps until one is left"
             )
         return tuple(order)
     if not isinstance(optimize, (bool, str)) or optimize not in (True, False, "greedy", "optimal"):

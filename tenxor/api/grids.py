@@ -229,7 +229,9 @@ def gradient(
     slopes = []
     for k, step in zip(axes, steps, strict=True):
         if f.shape[k] <= edge_order:
-            raise ShapeError(f"gradient: axis {k} of shape {f.shape} needs {edge_order + 1} elements or more")
+            raise ShapeError(
+                f"gradient: axis {k} of shape {f.shape} must have at least {edge_order + 1} elements with edge_order={edge_order}"
+            )
         if step.ndim and (step.ndim > 1 or step.size != f.shape[k]):
             raise ShapeError(
                 f"gradient: the coordinates of axis {k} have shape {step.shape}; it must be ({f.shape[k]},), one for each element of the"

@@ -81,7 +81,7 @@ def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
     """
     mask = asarray(where)
     if mask.dtype.kind != "bool":
-        raise DTypeError(f"{op}: where must be a bool tensor, not one of {mask.dtype}; use x != 0")
+        raise DTypeError(f"{op}: where must be a bool tensor, not one of {mask.dtype}; use where=tx.asarray(mask) != 0")
     if broadcast_shapes(mask.shape, x.shape) != x.shape:
         raise ShapeError(f"{op}: where has shape {mask.shape}, which does not broadcast to the shape of the tensor, {x.shape}")
     return mask.expand(x.shape)

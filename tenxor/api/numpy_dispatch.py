@@ -172,7 +172,7 @@ def _call_tenxor_function(
             (by_keyword if our_parameters.has_var_keywords and key != "out" else leftover)[our_name] = value
     out, dtype = leftover.pop("out", None), leftover.pop("dtype", None)
     if leftover:
-        raise ArgumentError(f"{name}: Tenxor's function does not take {', '.join(leftover)}; use np.asarray(x) for NumPy's own")
+        raise ArgumentError(f"{name}: Tenxor's function does not take {', '.join(leftover)}; call NumPy's own on np.asarray(x)")
     if by_keyword.get("stable", True) is None:
         del by_keyword["stable"]
     result = ours(*positional, **by_keyword)

@@ -63,9 +63,11 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
     `subok` and `writeable` are ignored. Raise ShapeError if the numbers of sizes and axes differ.
     """
     view: Tensor = asarray(x)
-    sizes = parse_ints("np.sliding_window_view", (window_shape,))
+    sizes = parse_ints("np.sliding_window_view", "window_shape", (window_shape,))
     axes = (
-        range(view.ndim) if axis is None else [normalize_axis("np.sliding_window_view", k, view.ndim) for k in parse_ints("axis", (axis,))]
+        range(view.ndim)
+        if axis is None
+        else [normalize_axis("np.sliding_window_view", k, view.ndim) for k in parse_ints("np.sliding_window_view", "axis", (axis,))]
     )
     if len(sizes) != len(axes):
         raise ShapeError(f"np.sliding_window_view: {len(sizes)} window sizes for {len(axes)} axes; give one for each")
@@ -217,7 +219,7 @@ def resize(a: Any, new_shape: Any) -> Tensor:
     Without elements, return zeros. Raise ShapeError for a negative size.
     """
     a = asarray(a).ravel()
-    sizes = parse_ints("np.resize", (new_shape,))
+    sizes = parse_ints("np.resize", "new_shape", (new_shape,))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"np.resize: shape {sizes} has a negative size; sizes must be 0 or more")
     count = prod(sizes)
@@ -328,7 +330,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
 
     Raise IndexOutOfRange for an index out of range.
     """
-    indices, sizes = asarray(indices), parse_ints("np.unravel_index", (shape,))
+    indices, sizes = asarray(indices), parse_ints("np.unravel_index", "shape", (shape,))
     by_columns = check_choice("np.unravel_index", "order", order, "C", "F") == "F"
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= prod(sizes)):
         raise IndexOutOfRange(f"np.unravel_index: an index is out of range for shape {sizes}; it must be from 0 to {prod(sizes) - 1}")
@@ -345,7 +347,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
 
     `mode` says whether a coordinate out of range raises IndexOutOfRange ("raise"), wraps around, or is clipped; `order` is "C" or "F".
     """
-    sizes = parse_ints("np.ravel_multi_index", (dims,))
+    sizes = parse_ints("np.ravel_multi_index", "dims", (dims,))
     coordinates = [asarray(x) for x in multi_index]
     if len(coordinates) != len(sizes):
         raise ShapeError(f"np.ravel_multi_index: {len(coordinates)} indices for shape {sizes}; give one for each axis")
@@ -354,7 +356,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     axes = list(enumerate(zip(coordinates, sizes, strict=True)))
     for k, (coordinate, n) in axes[::-1] if check_choice("np.ravel_multi_index", "order", order, "C", "F") == "F" else axes:
         if mode == "raise" and coordinate.size and (int(coordinate.min()) < 0 or int(coordinate.max()) >= n):
-            raise IndexOutOfRange(f"np.ravel_multi_index: an index of axis {k} is out of range for size {n}")
+            raise IndexOutOfRange(f"np.ravel_multi_index: an index of axis {k} is out of range for size {n}; it must be from 0 to {n - 1}")
         total = total * n + (coordinate if mode == "raise" else coordinate % n if mode == "wrap" else coordinate.clip(0, n - 1))
     flat_index: Tensor = total
     return flat_index

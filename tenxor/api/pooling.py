@@ -214,7 +214,7 @@ def _pool_average(
     """
     x = asarray(x)
     if x.dtype.kind == "bool":
-        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
+        raise DTypeError(f"{op}: x is bool; it must have numbers; use x.astype(tx.float64)")
     result_dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
     windows = _Windows(op, spatial_ndim, x, kernel_size, stride, padding, 1, ceil_mode)
     count_include_pad = check_flag("count_include_pad", count_include_pad)

@@ -85,8 +85,8 @@ def interpolate(
         raise ArgumentError(f"interpolate: mode must be one of {', '.join(map(repr, _SPATIAL_NDIM_OF_MODE))}, not {mode!r}")
     if (_SPATIAL_NDIM_OF_MODE[mode] or space) != space:
         raise ArgumentError(
-            f"interpolate: {mode!r} is for {_SPATIAL_NDIM_OF_MODE[mode]} axes, and x of shape {x.shape} has {space}; "
-            "use 'linear' or 'cubic'"
+            f"interpolate: mode {mode!r} is for {_SPATIAL_NDIM_OF_MODE[mode]} spatial axes, and x of shape {x.shape} has {space}; use"
+            " 'linear' or 'cubic'"
         )
     aligns_corners = check_flag("align_corners", align_corners)
     is_nearest = mode.startswith("nearest")
@@ -117,7 +117,7 @@ def _new_sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tu
     if (size is None) == (scale_factor is None):
         raise ArgumentError("interpolate: give a size or a scale_factor, one of the two")
     if scale_factor is None:
-        sizes = parse_ints("interpolate: size", (size,))
+        sizes = parse_ints("interpolate", "size", (size,))
         sizes = sizes * len(space) if len(sizes) == 1 else sizes
         if len(sizes) != len(space) or min(sizes) < 1:
             raise ArgumentError(

@@ -56,13 +56,12 @@ def parse_per_axis(op: str, name: str, value: Ints, spatial_ndim: int, minimum: 
 
     Raise ArgumentError for a wrong count, and for integers below `minimum`. `op` and `name` are the names of function and argument.
     """
-    numbers = parse_ints(f"{op}: {name}", (value,))
+    numbers = parse_ints(op, name, (value,))
     if len(numbers) == 1:
         numbers *= spatial_ndim
     if len(numbers) != spatial_ndim:
-        raise ArgumentError(
-            f"{op}: {name} {describe_value(value)} has {len(numbers)} numbers; give one, or one for each of {spatial_ndim} axes"
-        )
+        choice = "" if spatial_ndim == 1 else f", or one for each of the {spatial_ndim} spatial axes"
+        raise ArgumentError(f"{op}: {name} {describe_value(value)} has {len(numbers)} numbers; it must be one number{choice}")
     if min(numbers) < minimum:
         raise ArgumentError(f"{op}: {name} {describe_value(value)} is too small; it must be {minimum} or more")
     return numbers

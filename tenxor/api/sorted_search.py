@@ -71,7 +71,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
         side = "right"
     x1 = asarray(x1)
     if x1.ndim != 1:
-        raise ShapeError(f"searchsorted: the sorted tensor has shape {x1.shape}; it must be 1-D; search in each row separately")
+        raise ShapeError(f"searchsorted: x1, the sorted tensor, has shape {x1.shape}; it must be 1-D; search in each row separately")
     if isinstance(x2, int) and x1.dtype.is_integer and not x1.dtype.lowest <= x2 <= x1.dtype.highest:
         x2, side = (int(x1.dtype.highest), "right") if x2 > 0 else (int(x1.dtype.lowest), "left")  # an integer out of the dtype's range
     if isinstance(x2, (bool, int, float, complex)):
@@ -159,17 +159,17 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     """
     x, bins = asarray(x), asarray(bins)
     if bins.ndim != 1:
-        raise ShapeError(f"digitize: the edges must be 1-D, not of shape {bins.shape}")
-    for t in (x, bins):
+        raise ShapeError(f"digitize: bins has shape {bins.shape}; it must be 1-D, the edges of the bins")
+    for name, t in (("x", x), ("bins", bins)):
         if t.dtype.is_complex:
-            raise DTypeError(f"digitize: does not accept {t.dtype}, which has no order; use tx.real(x) or tx.abs(x)")
+            raise DTypeError(f"digitize: {name} is {t.dtype}; it must be real, as complex numbers have no order; use tx.real or tx.abs")
     side = "left" if check_flag("right", right) else "right"
     if bool((bins[1:] >= bins[:-1]).all()):
         indices = searchsorted(bins, x, side=side)
     elif bool((bins[1:] <= bins[:-1]).all()):
         indices = bins.size - searchsorted(bins.flip(0), x, side=side)
     else:
-        raise ArgumentError("digitize: the edges are not sorted; they must be ascending or descending; use tx.sort(bins)")
+        raise ArgumentError("digitize: bins is not sorted; its elements must be ascending or descending; use tx.sort(bins)")
     if x.dtype is bins.dtype and x.size <= (MAX_SHORT_TABLE_VALUES if bins.size <= MAX_SHORT_TABLE_EDGES else MAX_SEARCHED_VALUES):
         report_direct_call(lambda bins, x: describe_digitize(x.dtype, side == "right"), [bins, x], [indices])
     return indices

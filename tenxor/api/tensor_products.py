@@ -142,7 +142,7 @@ def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes |
     """
     a, b = asarray(x1), asarray(x2)
     if hasattr(axes, "__index__") and not getattr(axes, "ndim", 0):
-        (count,) = parse_ints("tensordot", (axes,))
+        (count,) = parse_ints("tensordot", "axes", (axes,))
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise ShapeError(
                 f"tensordot: shapes {a.shape} and {b.shape}: axes is {count};"
@@ -169,7 +169,7 @@ def _parse_axes_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...
         ) from None
     axis_tuples = []
     for operand_axes, ordinal, shape in zip((left_axes, right_axes), ("first", "second"), shapes, strict=True):
-        axis_numbers = normalize_operand_axes("tensordot", ordinal, shape, parse_ints("tensordot: axes", (operand_axes,)))
+        axis_numbers = normalize_operand_axes("tensordot", ordinal, shape, parse_ints("tensordot", "axes", (operand_axes,)))
         if len(set(axis_numbers)) < len(axis_numbers):
             raise AxisError(f"tensordot: axes {describe_value(operand_axes)} name one axis twice; name each axis once")
         axis_tuples.append(axis_numbers)

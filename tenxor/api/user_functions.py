@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from .._utils.aliases import argument_aliases
 from ..dtypes import DType, DTypeLike, Number, boolean, default_dtype_of, promote, promote_weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError, describe_value
@@ -204,10 +206,14 @@ def _ordered_reduction(op: str, function: Function, t: Tensor, initial: Number |
     """Return the tensor to reduce, and the user's `function` of state and element as an ordered reduction.
 
     Without `initial`, the first element is the first state, so the tensor is `t` in the dtype of the state. With `initial`, the tensor is
-    `t` itself. Raise ArgumentError, beginning with `op`, if `initial` is no number, and TraceError if `function` cannot be traced.
+    `t` itself. A NumPy scalar or a 0-d array as `initial` counts as its Python number. Raise ArgumentError, beginning with `op`, if
+    `initial` is no number, and TraceError if `function` cannot be traced.
     """
+    if isinstance(initial, (np.generic, np.ndarray)) and not initial.ndim:
+        initial = initial.item()
     if initial is not None and not isinstance(initial, (bool, int, float, complex)):
-        raise ArgumentError(f"{op}: initial must be a number, not {describe_value(initial)}")
+        hint = "; use initial.item()" if getattr(initial, "shape", None) == () else ""
+        raise ArgumentError(f"{op}: initial must be a number, not {describe_value(initial)}{hint}")
     initial_dtype = (
         t.dtype if initial is None else (default_dtype_of(initial) if t.dtype is boolean else promote_weak(initial, t.dtype, op))
     )

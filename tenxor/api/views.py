@@ -8,6 +8,7 @@ from .._utils.aliases import argument_aliases
 from ..errors import ArgumentError
 from ..graph.spec import memoized_call
 from ..layout import broadcast_shapes as _broadcast_shapes
+from ..layout.coords import validate_shape
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, check_flag, parse_ints
 from ..tensor.core import Operand
@@ -448,7 +449,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     Raises
     ------
     ShapeError
-        If sizes of an axis are neither equal nor 1.
+        If sizes of an axis are neither equal nor 1, or if a size is negative.
     ArgumentError
         If the shapes are in one list: write `tx.broadcast_shapes(*shapes)`.
 
@@ -460,7 +461,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """
     if len(shapes) == 1 and isinstance(shapes[0], (list, tuple)) and any(isinstance(shape, (list, tuple)) for shape in shapes[0]):
         raise ArgumentError(f"broadcast_shapes: takes shapes one by one, not {shapes[0]!r}; write tx.broadcast_shapes(*shapes)")
-    return _broadcast_shapes(*(parse_ints("broadcast_shapes", (shape,)) for shape in shapes))
+    return _broadcast_shapes(*[validate_shape(parse_ints("broadcast_shapes", "a shape", (shape,))) for shape in shapes])
 
 
 @argument_aliases

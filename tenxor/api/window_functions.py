@@ -66,7 +66,7 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, spa
     >>> [t.shape for t in tx.indices((2, 3), sparse=True)]
     [(2, 1), (1, 3)]
     """
-    sizes = parse_ints("indices", (dimensions,))
+    sizes = parse_ints("indices", "dimensions", (dimensions,))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"indices: shape {sizes} has a negative size; sizes must be 0 or more")
     result_dtype, axes = dtype_of(DEFAULT_INT if dtype is None else dtype), len(sizes)

@@ -58,10 +58,8 @@ def _check_is_not_update(tape_node: TapeNode, node: Node) -> None:
     grad = None if tape_node.grad_hook is None or node.tape_node is tape_node else tape_node.grad_hook.grad
     if grad is not None and get_tape_node(grad.node) is None:
         raise DerivativeError(
-            f"in-place write: this tensor of {node.size} elements requires a gradient and has one, so the write must not be tracked: the"
-            " next gradient would be with respect to the values before the write. To update it write `with tx.no_grad(): w -= lr * w.grad`;"
-            " to"
-            " differentiate through the write set w.grad = None first"
+            f"in-place write: this tensor of {node.size} elements requires a gradient and has one, so the write must not be tracked; to"
+            " update it write `with tx.no_grad(): w -= lr * w.grad`; to differentiate through the write set w.grad = None first"
         )
 
 

@@ -233,7 +233,9 @@ class SizedTemplate(SizeProgram):
         """
         self.variant = VARIANT_NUMBERS.get(type(concrete), -1)
         if self.variant < 0:
-            raise TypeError(f"a template of the variant {type(concrete).__name__} has no size-generic template")
+            raise TypeError(
+                f"SizedTemplate: the result template is a {type(concrete).__name__}; it must be of one of the classes in VARIANTS"
+            )
         self.is_single = isinstance(concrete, RecipeTemplate) and concrete.recipe is not None
         noted_specs = given_specs if len(given_specs) <= MAX_NOTED_SPECS else ()
         specs = NumberedSpecs(noted_specs)

@@ -397,7 +397,7 @@ def rfftn(
     x = check_real("rfftn", x)
     sizes, axis_list = resolve_sizes(x, s, axes)
     if not axis_list:
-        raise ArgumentError("rfftn: give at least one axis, the one that is halved")
+        raise ArgumentError("rfftn: axes is empty; it must name at least one axis, the last of which is halved")
     names = ["rfft"] + ["fft"] * (len(axis_list) - 1)  # in the order of fftn, as an axis may be named twice
     return write_out("rfftn", out, apply_transforms(x, list(zip(names, sizes[::-1], axis_list[::-1], strict=True)), norm))
 
@@ -438,7 +438,7 @@ def irfftn(
     spectrum = as_lapack_dtype(asarray(x))
     sizes, axis_list = resolve_sizes(spectrum, s, axes, halved=True)
     if not axis_list:
-        raise ArgumentError("irfftn: give at least one axis, the one that was halved")
+        raise ArgumentError("irfftn: axes is empty; it must name at least one axis, the last of which was halved")
     names = ["ifft"] * (len(axis_list) - 1) + ["irfft"]
     return write_out("irfftn", out, apply_transforms(spectrum, list(zip(names, sizes, axis_list, strict=True)), norm))
 
@@ -534,7 +534,7 @@ def rfft2(
     >>> tx.fft.rfft2(tx.ones((2, 3))).shape
     (2, 2)
     """
-    return rfftn(x, s, axes, norm, out=out)
+    return rfftn(check_real("rfft2", x), s, axes, norm, out=out)
 
 
 @argument_aliases

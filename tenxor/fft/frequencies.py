@@ -179,6 +179,6 @@ def _roll_axes(x: Operand, axes: Axes, back: int) -> Tensor:
     None as `axes` means every axis.
     """
     x = asarray(x)
-    axis_list = normalize_axes("fftshift", None if axes is None else parse_ints("fftshift", (axes,)), x.ndim)
+    axis_list = normalize_axes("fftshift", None if axes is None else parse_ints("fftshift", "axes", (axes,)), x.ndim)
     shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in axis_list])
     return roll(x, shifts, axis_list) if axis_list else x.copy()

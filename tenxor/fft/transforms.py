@@ -37,7 +37,7 @@ def check_real(op: str, x: Any) -> Tensor:
     tensor = as_lapack_dtype(asarray(x))
     if tensor.dtype.is_complex:
         complex_name = op.replace("ihfft", "ifft").replace("rfft", "fft")
-        raise DTypeError(f"{op}: takes real numbers, not {tensor.dtype}; use {complex_name}, or tx.real(x)")
+        raise DTypeError(f"{op}: x is {tensor.dtype}; it must be real; use tx.fft.{complex_name}, or tx.real(x)")
     return tensor
 
 
@@ -135,14 +135,14 @@ def resolve_sizes(x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tupl
     With `halved`, the last axis has a result of `rfft`, and the default size is the size before `rfft`. Raise ArgumentError for a wrong
     number of sizes, and AxisError for a missing axis; sizes are not checked.
     """
-    requested = None if s is None else parse_ints("fftn", (s,))
+    requested = None if s is None else parse_ints("fftn", "s", (s,))
     if axes is None:
         count = x.ndim if requested is None else len(requested)
         if count > x.ndim:
             raise ArgumentError(f"fftn: s has {count} sizes; it must have at most {x.ndim}, one for each axis of shape {x.shape}")
         axis_list = list(range(x.ndim - count, x.ndim))
     else:
-        axis_list = [normalize_axis("fftn", a, x.ndim) for a in parse_ints("fftn", (axes,))]
+        axis_list = [normalize_axis("fftn", a, x.ndim) for a in parse_ints("fftn", "axes", (axes,))]
     full_sizes = [x.shape[a] for a in axis_list]
     if halved and full_sizes:
         full_sizes[-1] = 2 * (full_sizes[-1] - 1)

@@ -204,7 +204,7 @@ class Gguf(Mapping[str, Tensor]):
         self._content: Array = np.memmap(path, np.uint8, "r") if Path(path).stat().st_size else np.zeros(0, np.uint8)
         reader = _Reader(self._subject, self._content)
         if self._content[:4].tobytes() != b"GGUF":
-            raise FileError(f"{self._subject} is not a GGUF file: it does not begin with 'GGUF'")
+            raise FileError(f"{self._subject} is not a GGUF file: it does not begin with 'GGUF'; use tx.load for other formats")
         reader.read_bytes(4)
         version = reader.read_number("<I")
         if version not in (2, 3):

@@ -279,7 +279,7 @@ def _read_entry(op: str, tensor_text: str, value: Any) -> _Entry:
     if end - begin != prod(shape) * dtype.itemsize:
         raise FileError(
             f"{op}: {tensor_text} has shape {tuple(shape)} and dtype {kind}, which take {prod(shape) * dtype.itemsize} bytes; its"
-            f" data_offsets must be as far apart, and are {offsets}"
+            f" data_offsets must be as far apart, and are {offsets}, so the file is damaged; write or download it again"
         )
     return _Entry(dtype, tuple(shape), begin, end)
 

@@ -32,7 +32,7 @@ def resolve_slice(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise BadIndex(f"the slice of axis {axis}, {key}, needs integers or None") from None
+        raise BadIndex(f"the slice of axis {axis} is {key}; its start, stop and step must be integers or None") from None
     try:
         count = len(range(start, stop, step))
     except OverflowError:
@@ -127,7 +127,9 @@ def _count_axes_after(key: Sequence[Any], axes_before: int, ndim: int) -> int:
 
 def too_many_indices(count: int, shape: Shape) -> IndexOutOfRange:
     """Return the error for `count` indices of a tensor of `shape`, which has fewer axes. The caller raises it."""
-    return IndexOutOfRange(f"too many indices: {count} for a tensor of {format_axis_count(len(shape))}, shape {shape}")
+    return IndexOutOfRange(
+        f"too many indices: {count} for a tensor of {format_axis_count(len(shape))}, shape {shape}; give at most one for each axis"
+    )
 
 
 def _as_integer(item: Any, axis: int) -> int:
@@ -223,15 +225,15 @@ def as_index_array(item: Any, axis: int, size: int) -> IntArray:
     try:
         array = np.asarray(item)
     except ValueError:
-        raise BadIndex(f"the list of indices for axis {axis} is ragged; it needs ints or bools") from None
+        raise BadIndex(f"the list of indices for axis {axis} is ragged; it must be a flat list of ints or bools") from None
     if array.ndim != 1:
-        raise BadIndex(f"the list of indices for axis {axis} has {array.ndim} axes; it needs exactly one")
+        raise BadIndex(f"the list of indices for axis {axis} has {array.ndim} axes; it must have one")
     if array.dtype == np.bool_:
         if len(array) != size:
-            raise IndexOutOfRange(f"the list of bools for axis {axis} has {len(array)} entries; its size is {size}")
+            raise IndexOutOfRange(f"the list of bools for axis {axis} has {len(array)} entries; it must have {size}, one for each index")
         return nonzero(array)[0]
     if len(array) and array.dtype.kind not in "iu":
-        raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools")
+        raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it must hold ints or bools")
     indices, outside = count_from_start(array, size)
     if outside is not None:
         raise IndexOutOfRange(f"index {outside} is out of range for axis {axis} with size {size}")

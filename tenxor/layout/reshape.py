@@ -127,12 +127,12 @@ def _fill_missing_size(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
     Raises ShapeError, naming `op` and the shape before, `old`, if no size or several sizes fit, and for another negative size.
     """
     if min(sizes) < -1:
-        raise ShapeError(f"{op}: shape {sizes} has a negative size other than -1")
+        raise ShapeError(f"{op}: shape {sizes} has a negative size other than -1; sizes must be 0 or more, or -1 for one size")
     if sizes.count(-1) > 1:
         raise ShapeError(f"{op}: shape {sizes} has more than one -1; only one size can be worked out")
     known_product = -prod(sizes)
     if known_product == 0:
-        raise ShapeError(f"{op}: the -1 in {sizes} could be anything, because another size is 0")
+        raise ShapeError(f"{op}: the -1 in {sizes} could be anything, because another size is 0; give the size itself")
     missing, remainder = divmod(size, known_product)
     if remainder:
         raise ShapeError(

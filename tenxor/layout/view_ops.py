@@ -37,7 +37,7 @@ def list_axes_after_squeeze(axes: int | Iterable[int] | None, shape: Shape) -> l
     squeezed = checked_axes(axes, len(shape), "squeeze")
     for axis in squeezed:
         if shape[axis] != 1:
-            raise ShapeError(f"squeeze: axis {axis} of shape {shape} has size {shape[axis]}, not 1")
+            raise ShapeError(f"squeeze: axis {axis} of shape {shape} has size {shape[axis]}; it must be 1")
     return [axis for axis in range(len(shape)) if axis not in squeezed]
 
 
@@ -58,7 +58,7 @@ def expand(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, 
     sizes = list(as_int_tuple(target))
     new_count = len(sizes) - len(shape)
     if new_count < 0:
-        raise ShapeError(f"expand: shape {shape} has more axes than {tuple(sizes)}")
+        raise ShapeError(f"expand: shape {shape} has more axes than {tuple(sizes)}; the new shape must have at least {len(shape)} axes")
     result = [0] * new_count
     for axis, (old, stride) in enumerate(zip(shape, strides, strict=True), start=new_count):
         if sizes[axis] == -1:
@@ -130,7 +130,9 @@ def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilat
         raise ArgumentError(f"windows: size {size}, step {step} and dilation {dilation} must all be at least 1")
     reach = dilation * (size - 1) + 1
     if reach > shape[axis]:
-        raise ShapeError(f"windows: a window reaches over {reach} elements, axis {axis} has only {shape[axis]}")
+        raise ShapeError(
+            f"windows: a window reaches over {reach} elements, but axis {axis} has {shape[axis]}; use a smaller size or dilation"
+        )
     count = (shape[axis] - reach) // step + 1
     stride = strides[axis]
     step, dilation = min(step, shape[axis]), min(dilation, shape[axis])  # larger numbers have equal results

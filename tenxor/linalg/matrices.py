@@ -222,15 +222,16 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None
     axis = as_axis_int(axis, "cross")
     a, b = asarray(x1), asarray(x2)
     if promote(a.dtype, b.dtype, "cross").kind == "bool":
-        raise DTypeError("cross: does not accept bool; use x.astype(tx.int64)")
+        raise DTypeError("cross: x1 and x2 are bool; one of them must have numbers; use x1.astype(tx.int64)")
     (a_axis,), (b_axis,) = (
         normalize_operand_axes("cross", "first", a.shape, (axis,)),
         normalize_operand_axes("cross", "second", b.shape, (axis,)),
     )
-    for t, t_axis in ((a, a_axis), (b, b_axis)):
+    for name, t, t_axis in (("x1", a, a_axis), ("x2", b, b_axis)):
         if t.shape[t_axis] != 3:
             raise ShapeError(
-                f"cross: axis {axis} of shape {t.shape} has size {t.shape[t_axis]}; it must be 3, the size of vectors of a cross product"
+                f"cross: axis {axis} of {name}, of shape {t.shape}, has size {t.shape[t_axis]}; it must be 3, as only vectors of 3"
+                " numbers have a cross product"
             )
     a, b = a.moveaxis(a_axis, -1), b.moveaxis(b_axis, -1)
     shifted_1, shifted_2 = [1, 2, 0], [2, 0, 1]
@@ -320,7 +321,9 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
     try:
         factors = list(tensors)
     except TypeError:
-        raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {describe_value(tensors)}") from None
+        raise ArgumentError(
+            f"multi_dot: the argument must be a sequence of tensors, such as [a, b], not {describe_value(tensors)}"
+        ) from None
     arrays = [asarray(t) for t in factors]
     if len(arrays) < 2:
         raise ArgumentError(f"multi_dot: there are {len(arrays)} tensors; there must be at least 2")

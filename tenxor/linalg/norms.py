@@ -86,7 +86,7 @@ def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) ->
     number = _order_as_float(order)
     if number is None:
         raise ArgumentError(
-            f"{op}: the order of a vector norm must be a number, not {describe_value(order)}; 'fro' and 'nuc' are for matrices"
+            f"{op}: ord, the order of a vector norm, must be a number, not {describe_value(order)}; 'fro' and 'nuc' are for matrices"
         )
     dtype = result_dtype(x.dtype).part
     x, order = as_lapack_dtype(x), number
@@ -209,9 +209,7 @@ def _matrix_norms(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
             norms = _max_or_zero(s, -1) if number == 2 else s.min(-1)
         norms = norms.expand_dims((-2, -1)) if keepdims else norms
     else:
-        raise ArgumentError(
-            f"{op}: there is no norm of matrices of order {describe_value(order)}; there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"
-        )
+        raise ArgumentError(f"{op}: ord is {describe_value(order)}; for matrices it must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
     return cast_to(norms, dtype)
 
 

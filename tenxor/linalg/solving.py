@@ -389,7 +389,7 @@ def tensorsolve(a: Operand, b: Operand, /, axes: Sequence[int] | None = None, *,
     """
     a, b = asarray(a), asarray(b)
     if axes is not None:
-        moved_axes = [normalize_axis("tensorsolve", k, a.ndim) for k in parse_ints("tensorsolve: axes", (axes,))]
+        moved_axes = [normalize_axis("tensorsolve", k, a.ndim) for k in parse_ints("tensorsolve", "axes", (axes,))]
         a = a.permute([k for k in range(a.ndim) if k not in moved_axes] + moved_axes)
     unknown = a.shape[b.ndim :]
     if a.size != prod(unknown) ** 2 or b.size != prod(unknown):

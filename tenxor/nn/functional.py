@@ -269,7 +269,7 @@ def layer_norm(
     >>> tx.nn.functional.layer_norm(tx.asarray([[1.0, 3.0], [5.0, 9.0]]), 2, eps=0.0).tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
-    shape = parse_ints("layer_norm", (normalized_shape,))
+    shape = parse_ints("layer_norm", "normalized_shape", (normalized_shape,))
     _check_normalized("layer_norm", input, shape, weight, bias)
     return _scale_and_shift(_normalize(input, tuple(range(-len(shape), 0)), eps), weight, bias, input)
 
@@ -305,7 +305,7 @@ def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None
     >>> tx.nn.functional.rms_norm(tx.asarray([3.0, -3.0]), 2, eps=0.0).tolist()
     [1.0, -1.0]
     """
-    shape = parse_ints("rms_norm", (normalized_shape,))
+    shape = parse_ints("rms_norm", "normalized_shape", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)
     wide = input.astype(input.dtype.compute_dtype, copy=False)
     epsilon = float(finfo(wide.dtype).eps) if eps is None else eps
@@ -466,7 +466,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
     >>> tx.nn.functional.pad(tx.asarray([[1, 2], [3, 4]]), (0, 0, 1, 0), "replicate").tolist()
     [[1, 2], [1, 2], [3, 4]]
     """
-    widths = parse_ints("pad", (pad,))
+    widths = parse_ints("pad", "pad", (pad,))
     if len(widths) % 2 or len(widths) > 2 * input.ndim:
         raise ArgumentError(
             f"pad: pad has {len(widths)} numbers for {input.ndim} axes; give an even count, at most {2 * input.ndim}: "

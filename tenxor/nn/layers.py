@@ -12,11 +12,12 @@ from typing import Any
 from ..api.argument_validation import Ints, PositiveInt, explain_errors, validate_arguments
 from ..api.convolution import conv1d, conv2d
 from ..api.creation import empty
+from ..api.sliding_windows import parse_per_axis
 from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
 from ..random import Source
 from ..tensor import Tensor
-from ..tensor.argument_parsing import parse_ints
+from ..tensor.argument_parsing import check_choice
 from ..tensor.core import Operand
 from . import functional, init
 from .dtype_check import check_dtypes
@@ -108,12 +109,16 @@ class _Convolution(Layer):
         dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
-        kernel = parse_ints(type(self).__name__, (kernel_size,))
-        kernel = kernel * self.spatial_ndim if len(kernel) == 1 else kernel
+        name, spatial_ndim = type(self).__name__, self.spatial_ndim
+        kernel = parse_per_axis(name, "kernel_size", kernel_size, spatial_ndim, 1)
+        for argument, value in (("stride", stride), ("dilation", dilation)):
+            parse_per_axis(name, argument, value, spatial_ndim, 1)
+        if isinstance(padding, str):
+            check_choice(name, "padding, if a text,", padding, "same", "valid")
+        else:
+            parse_per_axis(name, "padding", padding, spatial_ndim, 0)
         if in_channels % groups or out_channels % groups:
-            raise ArgumentError(
-                f"{type(self).__name__}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor"
-            )
+            raise ArgumentError(f"{name}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor")
         shape = (out_channels, in_channels // groups, *kernel)
         self.weight, self.bias = _make_weights(shape, dtype, generator, out_channels if bias else None)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
@@ -193,7 +198,7 @@ class Conv2d(_Convolution):
     Raises
     ------
     ArgumentError
-        If `groups` does not divide `in_channels` and `out_channels`.
+        If `groups` does not divide `in_channels` and `out_channels`, or if `kernel_size`, `stride`, `padding` or `dilation` is invalid.
     ShapeError
         In a call, if the shape of the input does not fit.
     DTypeError

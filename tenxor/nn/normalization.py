@@ -61,7 +61,7 @@ class LayerNorm(Layer):
         *,
         dtype: DTypeLike = float32,
     ) -> None:
-        self.shape, self.eps = parse_ints(type(self).__name__, (normalized_shape,)), eps
+        self.shape, self.eps = parse_ints(type(self).__name__, "normalized_shape", (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype)) if elementwise_affine else None
         self.bias = Parameter(zeros(self.shape, dtype=dtype)) if elementwise_affine and bias else None
 
@@ -104,7 +104,7 @@ class RMSNorm(Layer):
     def __init__(
         self, normalized_shape: Ints, eps: float | None = None, elementwise_affine: bool = True, *, dtype: DTypeLike = float32
     ) -> None:
-        self.shape, self.eps = parse_ints(type(self).__name__, (normalized_shape,)), eps
+        self.shape, self.eps = parse_ints(type(self).__name__, "normalized_shape", (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype)) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ def _unpool(
     paddings = parse_per_axis(op, "padding", padding, space, 0)
     sizes = tuple([(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-space:], steps, paddings, kernel, strict=True)])
     if output_size is not None:
-        sizes = _check_sizes(op, parse_ints(op, (output_size,)), sizes, steps)
+        sizes = _check_sizes(op, parse_ints(op, "output_size", (output_size,)), sizes, steps)
     batch_shape = x.shape[:-space]
     flat = zeros((*batch_shape, prod(sizes)), dtype=x.dtype)
     selection, values = flat._select_for_scatter(op, flat.layout, -1, positions.reshape((*batch_shape, -1)), x.reshape((*batch_shape, -1)))

@@ -351,7 +351,7 @@ class Generator:
         """
         sizes, d = normalize_shape("integers", shape), dtype_of(DEFAULT_INT if dtype is None else dtype)
         if not d.is_integer:
-            raise DTypeError(f"integers: {d} is not an integer dtype")
+            raise DTypeError(f"integers: dtype is {d}; it must be an integer dtype; cast the result with astype")
         lowest, end = (0, low) if high is None else (low, high)
         if isinstance(high, (tuple, list)):
             raise ArgumentError(f"integers: high must be an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
@@ -562,7 +562,7 @@ def rand(*shape: int | Sequence[int]) -> Tensor:
     >>> tx.random.rand(2, 3).shape
     (2, 3)
     """
-    return _default._draw_unit(normalize_shape("rand", parse_ints("rand", shape)), DEFAULT_FLOAT)
+    return _default._draw_unit(normalize_shape("rand", parse_ints("rand", "shape", shape)), DEFAULT_FLOAT)
 
 
 def randn(*shape: int | Sequence[int]) -> Tensor:
@@ -589,4 +589,4 @@ def randn(*shape: int | Sequence[int]) -> Tensor:
     >>> tx.random.randn(2, 3).shape
     (2, 3)
     """
-    return _default.normal(shape=parse_ints("randn", shape))
+    return _default.normal(shape=parse_ints("randn", "shape", shape))

@@ -16,6 +16,7 @@ from .tensor_reading import Array, Runs, ShownTensor, check_tensor, choose_runs,
 
 _SEPARATORS = "-=*#+~%@"
 _GAP_TEXT = "…"
+_NO_LIMIT_HINT = "; give None for no limit"
 _INDENT = 4  # spaces before the continuation of a row, where a line has room for a single column
 
 
@@ -83,8 +84,8 @@ def to_string(
     check_tensor("show.to_string", t)
     options = current_options()
     edge_count = options.edgeitems if edge is ... else _check_count("edge", edge)
-    limit = options.threshold if threshold is ... else inf if threshold is None else _check_count("threshold", threshold)
-    line_width = options.linewidth if width is ... else inf if width is None else _check_count("width", width)
+    limit = options.threshold if threshold is ... else inf if threshold is None else _check_count("threshold", threshold, _NO_LIMIT_HINT)
+    line_width = options.linewidth if width is ... else inf if width is None else _check_count("width", width, _NO_LIMIT_HINT)
     if dims is not None:
         t = t[_index_key(dims, t.shape)]
     runs = _choose_runs(t.shape, edge_count, limit)
@@ -136,10 +137,10 @@ def separator(level: int) -> str:
     return _SEPARATORS[mark] * (3 * (repeats + 1))
 
 
-def _check_count(name: str, value: object) -> int:
-    """Return `value`, given for the option `name`. Raise ArgumentError unless it is an integer of 0 or more."""
+def _check_count(name: str, value: object, hint: str = "") -> int:
+    """Return `value`, given for the option `name`. Raise ArgumentError unless it is an integer of 0 or more. `hint` ends the message."""
     if not isinstance(value, int) or value < 0:
-        raise ArgumentError(f"to_string: {name} must be a whole number of 0 or more, not {describe_value(value)}")
+        raise ArgumentError(f"to_string: {name} must be a whole number of 0 or more, not {describe_value(value)}{hint}")
     return value
 
 

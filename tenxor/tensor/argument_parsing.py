@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from functools import wraps
+from functools import update_wrapper, wraps
 from inspect import unwrap
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,24 +41,24 @@ class NamedDefault(int):
 ZERO: int = NamedDefault(0, "0")
 
 
-def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
+def parse_ints(op: str, name: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """Return the integers in a method's `*args`, given singly or as one sequence, as a tuple: `f(2, 3)` or `f((2, 3))`.
 
-    A symbolic size stays as it is; NumPy integers become ints. Raise ArgumentError, naming `op`, for values that are no integers, and for a
-    text, bytes, mapping or set. Signs and sizes are not checked.
+    `name` is the name of the argument. A symbolic size stays as it is; NumPy integers become ints. Raise ArgumentError, naming `op` and
+    `name`, for values that are no integers, and for a text, bytes, mapping or set. Signs and sizes are not checked.
     """
     if all([type(n) is int for n in values]):  # the usual case
         return values
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
     if isinstance(values, _NON_SEQUENCE_TYPES):  # bytes iterate as integers, and an empty text would be read as no integers
-        raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}")
+        raise ArgumentError(f"{op}: {name} must be an integer or a sequence of integers, not {describe_value(values)}")
     try:
         return as_int_tuple(values)
     except TraceError:
         raise  # the message names the remedy
     except TypeError:
-        raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}") from None
+        raise ArgumentError(f"{op}: {name} must be an integer or a sequence of integers, not {describe_value(values)}") from None
 
 
 def is_flag(value: Any) -> bool:
@@ -154,6 +155,17 @@ def delegate_to(name: str) -> Callable[[F], F]:
         return wrapper  # type: ignore[return-value]
 
     return decorator
+
+
+def alias_method(method: F, name: str) -> F:
+    """Return a copy of the method `method` of `Tensor` under the name `name`, with which error messages begin."""
+    original: Any = method
+    alias = FunctionType(original.__code__, original.__globals__, name, original.__defaults__, original.__closure__)
+    update_wrapper(alias, original)
+    alias.__kwdefaults__ = original.__kwdefaults__
+    alias.__name__, alias.__qualname__ = name, f"{original.__qualname__.rpartition('.')[0]}.{name}"
+    name_tensor_method(alias, name)
+    return alias  # type: ignore[return-value]
 
 
 def check_correction(op: str, correction: Any) -> float:

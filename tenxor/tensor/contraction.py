@@ -76,7 +76,7 @@ def matmul(a: ArrayLike, b: ArrayLike, *, out: Any = None) -> Any:
     >>> (tx.asarray([[1, 2, 3], [2, 4, 6]]) @ tx.asarray([[1, 4], [2, 5], [3, 6]])).tolist()
     [[14, 32], [28, 64]]
     """
-    left, right = (a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else (_to_operand(a), _to_operand(b))
+    left, right = (a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else (_to_operand(a, "first"), _to_operand(b, "second"))
     dtype = left.dtype
     if dtype is not right.dtype or dtype not in _UNWIDENED_DTYPES:
         dtype = contraction_dtype("matmul", left, right)
@@ -91,10 +91,14 @@ def matmul(a: ArrayLike, b: ArrayLike, *, out: Any = None) -> Any:
 matmul.__annotations__.update({"out": f"{Tensor.__name__} | None", "return": Tensor.__name__})
 
 
-def _to_operand(x: Any) -> Any:
-    """Return an operand of `matmul`, a tensor or array-like, as a tensor. Raise DTypeError for a Python number, which has no axes."""
+def _to_operand(x: Any, name: str) -> Any:
+    """Return `x`, the operand `name` of `matmul`, a tensor or array-like, as a tensor. Raise DTypeError for a Python number, which has no
+    axes.
+    """
     if isinstance(x, (bool, int, float, complex)):
-        raise DTypeError(f"matmul: an operand is {describe_value(x)}, which has no axes; operands must have axes; use x * y for numbers")
+        raise DTypeError(
+            f"matmul: the {name} operand is the number {describe_value(x)}; it must be a tensor with at least 1 axis; use x * y"
+        )
     return x if isinstance(x, TensorBase) else sys.modules["tenxor"].asarray(x)
 
 

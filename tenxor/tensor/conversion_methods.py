@@ -175,7 +175,7 @@ class ConversionMethods(WriteMethods):
             shared = shared.view(dtype)
         if dtype is not None and shared.dtype != dtype:
             if copy is False:
-                raise ValueError(f"np.asarray(copy=False): {self.dtype} as {dtype} needs a copy")
+                raise ValueError(f"np.asarray(copy=False): {self.dtype} as {dtype} needs a copy; leave copy=False or the dtype out")
             return shared.astype(dtype)
         return shared
 
@@ -393,7 +393,7 @@ class ConversionMethods(WriteMethods):
         array = np.asarray(array)
         if not array.dtype.isnative:
             if copy is False:
-                raise ArgumentError(f"asarray: byte order {array.dtype.str} needs a copy, and copy=False forbids it")
+                raise ArgumentError(f"asarray: byte order {array.dtype.str} needs a copy, which copy=False forbids; leave copy=False out")
             array = array.astype(array.dtype.newbyteorder("="))
         source = bfloat16 if array.dtype.name == "bfloat16" else None  # the package ml_dtypes gives NumPy this dtype; we store the bits
         if source is not None:
@@ -406,7 +406,9 @@ class ConversionMethods(WriteMethods):
         if target is not source:
             check_real("asarray", source, target)
             if copy is False:
-                raise ArgumentError(f"asarray: {source} as {target} needs a copy, and copy=False forbids it")
+                raise ArgumentError(
+                    f"asarray: {source} as {target} needs a copy, which copy=False forbids; leave copy=False or the dtype out"
+                )
             native = cls._from_copy(array, source)
             return cls._from_node(Node.of(OPS["cast"], array.shape, target, (native.storage.node,), (native.layout,)))
         if copy is False or (copy is None and array.size and _is_read_only(array) and _has_element_strides(array)):

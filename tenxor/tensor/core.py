@@ -106,7 +106,7 @@ class TensorBase(MigrationHints):
 
     def __init__(self, storage: Storage, layout: Layout | None = None, dtype: DType | None = None) -> None:
         if layout is None:
-            raise DTypeError("Tensor: not made from values; use tx.asarray(values), tx.zeros(shape) and the like")
+            raise DTypeError("Tensor: the class cannot be called with values; use tx.asarray(values), or tx.zeros(shape) and the like")
         _set_storage(self, storage)
         _set_layout(self, layout)
         _set_dtype(self, dtype)

@@ -295,9 +295,9 @@ class ElementwiseMethods(IndexingMethods):
         return self.__round__(decimals)
 
     def __round__(self, digits: int = 0) -> Self:
-        digits = validate_int("round", "the number of digits", digits)
+        digits = validate_int("round", "decimals", digits)
         if not (self.dtype.is_integer or -MAX_ROUND_DECIMALS <= digits <= MAX_ROUND_DECIMALS):
-            raise ArgumentError(f"round: {format_integer(digits)} digits: give a number from {-MAX_ROUND_DECIMALS} to {MAX_ROUND_DECIMALS}")
+            raise ArgumentError(f"round: decimals is {format_integer(digits)}; it must be {-MAX_ROUND_DECIMALS} to {MAX_ROUND_DECIMALS}")
         if self.dtype.is_integer and digits < 0:
             return self._round_to_multiples(10 ** min(-digits, MAX_ROUND_DECIMALS))
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
@@ -354,9 +354,9 @@ class ElementwiseMethods(IndexingMethods):
 
     def __index__(self) -> int:
         if not self.dtype.is_integer:
-            raise DTypeError(f"index: a tensor of {self.dtype} is not an index; use an integer dtype")
+            raise DTypeError(f"index: a tensor of {self.dtype} is not an index; it must have an integer dtype; use x.astype(tx.int64)")
         if self.layout.shape:
-            raise TypeError(f"index: a tensor of shape {self.layout.shape} is not an index; it must have no axes")
+            raise TypeError(f"index: a tensor of shape {self.layout.shape} is not an index; it must have no axes; use x.item()")
         return int(self._single_number("index"))
 
     def _single_number(self, op: str) -> Any:

@@ -267,7 +267,7 @@ class GatherMethods(ViewMethods, ConversionMethods):
             raise ShapeError(f"{op}: index has shape {shape} and the tensor {sizes}; both must have the same number of axes")
         if any([shape[a] > sizes[a] for a in range(ndim) if a != axis]):
             raise ShapeError(
-                f"{op}: index has shape {shape} and the tensor {sizes}; index must be no longer than the tensor on all axes but {axis}"
+                f"{op}: index has shape {shape} and the tensor {sizes}; on axes other than axis {axis}, index must not be longer"
             )
         window = layout.index(tuple([slice(None) if a == axis else slice(0, n) for a, n in enumerate(shape)]))
         read = window.arranged((*range(axis), None, *range(axis + 1, ndim), axis), (*shape, sizes[axis]))

@@ -165,7 +165,7 @@ class GradientMethods(ElementwiseMethods):
                 )
         elif getattr(gradient, "shape", None) != self.shape:
             raise ShapeError(
-                f"backward: the gradient has shape {getattr(gradient, 'shape', None)}, the tensor {self.shape}; they must be equal"
+                f"backward: the gradient is {describe_value(gradient)}; it must be a tensor of shape {self.shape}, that of this tensor"
             )
         node = self.node
         with nullcontext() if create_graph else disable_tape():

@@ -34,6 +34,7 @@ T = TypeVar("T", bound="IndexingMethods")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _SCALAR_LAYOUT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
 _BASIC_TYPES = frozenset((int, slice, type(None), type(Ellipsis)))
+_VALID_ITEMS = "an index must be an integer, a slice, None, ..., or a list or tensor of integers or booleans"
 
 
 class OrthogonalIndexer(Generic[T]):
@@ -454,9 +455,9 @@ def _normalize_item(item: Any) -> Any:
         if array.size == 0:
             return array.astype(np.int64)
         if array.dtype.kind not in "fc":  # NumPy's names of text and object dtypes would not help the user
-            raise BadIndex(f"indexing: indices must be integers or booleans, not {describe_value(item)}")
+            raise BadIndex(f"indexing: {_VALID_ITEMS}, not {describe_value(item)}")
         description = f"of shape {array.shape}" if array.ndim else f"like {describe_value(item)}"
-        raise BadIndex(f"indexing: indices must be integers or booleans, not {array.dtype} {description}")
+        raise BadIndex(f"indexing: {_VALID_ITEMS}, not {array.dtype} {description}")
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)
     return array
@@ -473,7 +474,9 @@ def _expand_items(layout: Layout, items: Sequence[Any]) -> list[Any]:
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1 for p in items if p is not None and p is not Ellipsis
     )
     if used_axes > layout.ndim:
-        raise IndexOutOfRange(f"indexing: {used_axes} indices for a tensor of {layout.ndim} axes, shape {layout.shape}")
+        raise IndexOutOfRange(
+            f"indexing: {used_axes} indices for shape {layout.shape}; give at most one for each of its {layout.ndim} axes"
+        )
     key: list[Any] = []
     has_ellipsis = False
     for p in items:
@@ -488,7 +491,7 @@ def _expand_items(layout: Layout, items: Sequence[Any]) -> list[Any]:
             if len(sizes) < p.ndim or any(mask_size not in (0, size) for mask_size, size in zip(p.shape, sizes, strict=True)):
                 raise BadIndex(
                     f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on"
-                    f" of shape {layout.shape}"
+                    f" of shape {layout.shape}; they must be equal"
                 )
             key += nonzero(p) if p.ndim else [_BooleanIndex(bool(p))]
         else:

@@ -83,7 +83,7 @@ class ProtocolMethods(GradientMethods):
         return map(self._view, self.layout.along(0))
 
     def __contains__(self, value: Any) -> bool:
-        value = self._to_operand(value, "equal", is_operator=not isinstance(value, np.ndarray))
+        value = self._to_operand(value, "in", is_operator=not isinstance(value, np.ndarray))
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:

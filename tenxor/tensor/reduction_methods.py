@@ -19,7 +19,7 @@ from ..layout import Layout, memory_order
 from ..layout.coords import as_float
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
-from .argument_parsing import Axes, check_flag, delegate_to, normalize_axes, normalize_axis
+from .argument_parsing import Axes, alias_method, check_flag, delegate_to, normalize_axes, normalize_axis
 from .core import Operand
 from .elementwise_methods import ElementwiseMethods
 
@@ -590,4 +590,4 @@ class ReductionMethods(ElementwiseMethods):
         """
         return self._cumulate("prod", "cumulative_prod", axis, dtype)
 
-    cumsum, cumprod = cumulative_sum, cumulative_prod
+    cumsum, cumprod = alias_method(cumulative_sum, "cumsum"), alias_method(cumulative_prod, "cumprod")

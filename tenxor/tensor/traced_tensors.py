@@ -64,7 +64,10 @@ def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
         mask_axis = len([item for item in key[:mask_position] if type(item) is not int])
     trailing_ndim = target.ndim - mask_axis - mask.ndim
     if target.shape[mask_axis : mask_axis + mask.ndim] != mask.shape:
-        raise BadIndex(f"indexing: a boolean index of shape {mask.shape} does not match the shape {target.shape} from axis {mask_axis} on")
+        raise BadIndex(
+            f"indexing: a boolean index of shape {mask.shape} does not match the shape {target.shape} from axis {mask_axis} on;"
+            " their sizes must be equal"
+        )
     if isinstance(value, TensorBase):
         value = _broadcastable_value(t, value, mask, trailing_ndim, int in map(type, other_items))
     broadcast_mask = mask._view(mask.layout.reshape((*mask.shape, *[1] * trailing_ndim)))

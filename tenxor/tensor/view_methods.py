@@ -80,7 +80,7 @@ class ViewMethods(TensorBase):
                     " x.permute(dims=(1, 0))"
                 )
             axes = (dims,)
-        return self._view(self.layout.permute(parse_ints("permute", axes)))
+        return self._view(self.layout.permute(parse_ints("permute", "axes", axes)))
 
     permute_dims = permute
 
@@ -106,7 +106,7 @@ class ViewMethods(TensorBase):
         """
         if not axes or (len(axes) == 1 and axes[0] is None):
             return self.T
-        order = parse_ints("transpose", axes)
+        order = parse_ints("transpose", "axes", axes)
         if len(order) == 2 and self.layout.ndim > 2:
             raise AxisError(
                 f"transpose: {order} is not an order of {self.layout.ndim} axes; swapaxes{order} swaps two, as PyTorch's transpose"
@@ -183,7 +183,7 @@ class ViewMethods(TensorBase):
         >>> t.tolist()
         [[0, 1, 2], [-7, 4, 5]]
         """
-        layout = self.layout.reshape(parse_ints("reshape", shape))
+        layout = self.layout.reshape(parse_ints("reshape", "shape", shape))
         if _is_column_major("reshape", self.layout, order):
             layout = _reverse_axes(_reverse_axes(self.layout).reshape(layout.shape[::-1]))
         return self._view(layout)
@@ -277,7 +277,7 @@ class ViewMethods(TensorBase):
         >>> tx.zeros((3, 20)).unflatten(1, (-1, 5)).shape
         (3, 4, 5)
         """
-        return self._view(self.layout.unflatten(axis, parse_ints("unflatten", (sizes,))))
+        return self._view(self.layout.unflatten(axis, parse_ints("unflatten", "sizes", (sizes,))))
 
     @argument_aliases
     def squeeze(self, axis: Axes = None, *, dim: Axes = None) -> Self:
@@ -349,7 +349,7 @@ class ViewMethods(TensorBase):
         >>> tx.arange(3).expand(2, 3).strides
         (0, 1)
         """
-        return self._view(_check_view_size("expand", self.layout.expand(parse_ints("expand", shape))))
+        return self._view(_check_view_size("expand", self.layout.expand(parse_ints("expand", "shape", shape))))
 
     broadcast_to = expand
 
@@ -523,7 +523,7 @@ class ViewMethods(TensorBase):
                 )
             ends: Iterable[int] = [size // sections * k for k in range(1, sections)]
         else:
-            ends = parse_ints("split", (sections,))
+            ends = parse_ints("split", "sections", (sections,))
         leading = (slice(None),) * axis
         bounds = pairwise(chain((0,), ends, (size,)))
         return tuple(self._view(layout.index((*leading, slice(a, b)))) for a, b in bounds)

@@ -382,11 +382,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
     "a stride of 0": (lambda: tx.conv2d(X, W, stride=(1, 0)), ArgumentError, ("conv2d", "stride (1, 0)", "1 or more")),
     "a dilation of 0": (lambda: tx.conv2d(X, W, dilation=0), ArgumentError, ("conv2d", "dilation 0", "1 or more")),
     "a padding below 0": (lambda: tx.conv2d(X, W, padding=-1), ArgumentError, ("conv2d", "padding -1", "0 or more")),
-    "three strides": (lambda: tx.conv2d(X, W, stride=(1, 1, 1)), ArgumentError, ("stride (1, 1, 1)", "3 numbers", "2 axes")),
+    "three strides": (lambda: tx.conv2d(X, W, stride=(1, 1, 1)), ArgumentError, ("stride (1, 1, 1)", "3 numbers", "2 spatial axes")),
     "a stride in a word": (lambda: tx.conv2d(X, W, stride="same"), ArgumentError, ("conv2d", "stride", "same")),
     "a stride of a half": (lambda: tx.conv2d(X, W, stride=0.5), ArgumentError, ("conv2d", "stride", "0.5")),
     "another word": (lambda: tx.conv2d(X, W, padding="full"), ArgumentError, ("conv2d", "'full'", "'same'", "'valid'")),
-    "same with strides": (lambda: tx.conv2d(X, W, padding="same", stride=2), ArgumentError, ("conv2d", "'same'", "stride 1")),
+    "same with strides": (lambda: tx.conv2d(X, W, padding="same", stride=2), ArgumentError, ("conv2d", "'same'", "stride must be 1")),
     "output padding": (
         lambda: tx.conv_transpose2d(X, BACK, stride=2, output_padding=2),
         ArgumentError,

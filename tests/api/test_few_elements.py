@@ -78,7 +78,7 @@ def outcome_for_many(monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any]
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_shortcut_for_few_elements_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortcut_for_few_elements_gives_the_bits_of_the_general_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for dtype in DTYPES:
         for shape in SHAPES:
             for seed in range(2):

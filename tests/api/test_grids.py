@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "half a number": (lambda: tx.geomspace(1, 2, 2.5), ArgumentError, "num"),  # type: ignore[arg-type]
     "an axis": (lambda: tx.logspace(0, 1, 3, axis=1), AxisError, "axis 1"),
     "spacings": (lambda: tx.gradient(tx.ones((3, 3)), 1.0, 2.0, 3.0), ArgumentError, "3 spacings for 2 axes"),
-    "a short axis": (lambda: tx.gradient(tx.ones((3, 1))), ShapeError, "axis 1 of shape (3, 1) needs 2"),
+    "a short axis": (lambda: tx.gradient(tx.ones((3, 1))), ShapeError, "axis 1 of shape (3, 1) must have at least 2"),
     "coordinates": (lambda: tx.gradient(tx.ones(3), tx.ones(4)), ShapeError, "one for each element"),
     "an order": (lambda: tx.gradient(tx.ones(3), edge_order=3), ArgumentError, "edge_order must be 1 or 2"),
     "a diagonal of three axes": (lambda: tx.diag(tx.ones((2, 2, 2))), ShapeError, "3 axes"),

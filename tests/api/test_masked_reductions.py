@@ -157,7 +157,7 @@ METHODS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", METHODS)
-def test_methods_write_into_out(case: str) -> None:
+def test_reduction_methods_write_into_out(case: str) -> None:
     (name, *args), options = METHODS[case]
     wanted = getattr(X, name)(*args, **options)
     tensors = {key: tx.asarray(value) if isinstance(value, np.ndarray) else value for key, value in options.items()}
@@ -179,7 +179,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_write_into_out(name: str) -> None:
+def test_functions_along_axes_write_into_out(name: str) -> None:
     ours, theirs = tx, np
     for name_part in name.split("."):
         ours, theirs = getattr(ours, name_part), getattr(theirs, name_part)
@@ -202,7 +202,7 @@ def test_cumulative_functions_write_into_out() -> None:
     assert tx.cumulative_prod(tx.asarray(X), axis=0, out=(row := tx.zeros((2, 3)))) is row and row.tolist() == np.cumprod(X, 0).tolist()
 
 
-def test_methods_with_out_raise_the_errors_of_functions() -> None:
+def test_reduction_methods_with_out_raise_the_errors_of_functions() -> None:
     x, out = tx.asarray(X), tx.zeros(3)
     with pytest.raises(ShapeError, match=r"sum: out has shape \(3,\), and the result \(2,\)"):
         x.sum(1, out=out)

@@ -228,7 +228,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
     "much padding": (
         lambda: tx.avg_pool2d(X, (4, 3), padding=2), ArgumentError, ("avg_pool2d", "padding 2", "axis -1", "half", "kernel_size 3")
     ),
-    "three sizes": (lambda: tx.max_pool2d(X, (2, 2, 2)), ArgumentError, ("max_pool2d", "kernel_size", "3 numbers", "2 axes")),
+    "three sizes": (lambda: tx.max_pool2d(X, (2, 2, 2)), ArgumentError, ("max_pool2d", "kernel_size", "3 numbers", "2 spatial axes")),
     "no size": (lambda: tx.max_pool2d(X, None), ArgumentError, ("max_pool2d", "kernel_size", "None")),  # type: ignore[arg-type]
     "bool": (lambda: tx.avg_pool2d(X > 0, 2), DTypeError, ("avg_pool2d", "bool", "astype")),
 }  # fmt: skip

@@ -248,7 +248,7 @@ def test_variance_is_corrected_for_the_rounding_of_the_mean(rows: int, axis: int
     np.testing.assert_allclose(both.var(axis).numpy(), (exact + 1j * exact[:, ::-1]).var(axis), rtol=2e-6)
 
 
-def test_variance_of_equal_infinite_and_large_numbers() -> None:
+def test_variance_of_equal_numbers_is_0_and_of_infinite_or_huge_ones_nan_or_inf() -> None:
     for x in (np.full(37, 0.1), np.full(1000, 0.1, np.float32), np.full(3, 7.0), np.zeros(0), np.ones(1)):
         for ddof in (0, 1):
             wanted = 0.0 if x.size > ddof else np.nan
@@ -257,7 +257,7 @@ def test_variance_of_equal_infinite_and_large_numbers() -> None:
     assert tx.asarray([3e38] * 10, dtype=tx.float32).var().item() == np.inf
 
 
-def test_variance_derivatives_of_equal_and_offset_numbers() -> None:
+def test_variance_derivatives_of_equal_and_offset_numbers_are_exact() -> None:
     n, wanted = 4, (np.eye(4) - 0.25) * 0.5
     for x in (np.full(n, 0.1), np.arange(4.0) + 1e8):
         np.testing.assert_allclose(tx.grad(lambda t: t.var())(tx.asarray(x)).numpy(), (x - x.mean()) * 0.5, atol=1e-8)

@@ -94,7 +94,7 @@ def test_interpolate_nearest_accepts_integers_and_bools_and_returns_a_new_tensor
 WRONG = {
     "axes": (lambda: tx.interpolate(tx.ones((2, 2)), 3), ShapeError, ("(2, 2)",)),
     "mode": (lambda: tx.interpolate(tx.ones((1, 1, 2)), 3, mode="area"), ArgumentError, ("'area'", "'cubic'")),
-    "other axes": (lambda: tx.interpolate(tx.ones((1, 1, 2)), 3, mode="bilinear"), ArgumentError, ("'bilinear'", "2 axes")),
+    "other axes": (lambda: tx.interpolate(tx.ones((1, 1, 2)), 3, mode="bilinear"), ArgumentError, ("'bilinear'", "2 spatial axes")),
     "both": (lambda: tx.interpolate(tx.ones((1, 1, 2)), 3, 2.0), ArgumentError, ("size", "scale_factor")),
     "neither": (lambda: tx.interpolate(tx.ones((1, 1, 2))), ArgumentError, ("size", "scale_factor")),
     "no size": (lambda: tx.interpolate(tx.ones((1, 1, 2)), 0), ArgumentError, ("size", "0")),

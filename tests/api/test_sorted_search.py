@@ -67,7 +67,7 @@ def test_digitize_equals_numpy(right: bool) -> None:
     x, edges = rng.integers(0, 20, (6, 5)) / 2, np.asarray([1.0, 2.5, 2.5, 7.0])
     assert_same(tx.digitize(tx.asarray(x), tx.asarray(edges), right), np.digitize(x, edges, right))
     assert_same(tx.digitize(tx.asarray(x), tx.asarray(edges[::-1].copy()), right), np.digitize(x, edges[::-1], right))
-    with pytest.raises(ArgumentError, match="digitize: the edges are not sorted"):
+    with pytest.raises(ArgumentError, match="digitize: bins is not sorted"):
         tx.digitize(tx.asarray(x), tx.asarray([1.0, 3.0, 2.0]))
     with pytest.raises(DTypeError, match="complex128"):
         tx.digitize(tx.asarray([1j]), tx.asarray(edges))

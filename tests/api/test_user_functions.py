@@ -12,7 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor.api.scalar_tracing import trace_scalar_function
 from tenxor.codegen import interpreter
-from tenxor.errors import TraceError
+from tenxor.errors import ArgumentError, TraceError
 from tenxor.lowering.fuse import collect_pending, fuse
 from tenxor.lowering.ir import walk
 from tenxor.lowering.lower import lower
@@ -55,7 +55,7 @@ def test_map_computes_shared_subexpressions_once() -> None:
     assert len(repr(traced.formula)) < 10_000
 
 
-def test_map_of_a_loop_with_two_variables() -> None:
+def test_map_traces_a_python_loop_with_two_variables() -> None:
     x, y = np.meshgrid(np.linspace(-2, 1, 7), np.linspace(-1, 1, 5))
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = escape_time(x, y)
@@ -83,6 +83,18 @@ def test_map_traces_numpy_functions() -> None:
     values = np.asarray([0.25, 0.5])
     for function in (np.sin, lambda x: np.exp(x) + np.sqrt(x), lambda x: np.maximum(x, 0.3)):
         assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-15)
+
+
+def test_reduce_and_accumulate_accept_numpy_scalars_and_0d_arrays_as_initial() -> None:
+    for initial in (np.float32(2), np.int64(2), np.array(2.0), np.bool_(True)):
+        begin, function = initial.item(), lambda total, x: total * 0.5 + x
+        for call in (tx.reduce, tx.accumulate):
+            result, wanted = call(function, tx.arange(4.0), initial=initial), call(function, tx.arange(4.0), initial=begin)
+            assert result.dtype is wanted.dtype and result.tolist() == wanted.tolist()
+    with pytest.raises(ArgumentError, match=r"^reduce: initial must be a number, not .*; use initial.item\(\)$"):
+        tx.reduce(lambda total, x: total + x, tx.ones(3), initial=tx.asarray(1.0))
+    with pytest.raises(ArgumentError, match=r"^accumulate: initial must be a number, not 'a'$"):
+        tx.accumulate(lambda total, x: total + x, tx.ones(3), initial="a")  # type: ignore[arg-type]
 
 
 def test_reduce_and_contract_trace_long_functions() -> None:

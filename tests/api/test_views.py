@@ -208,6 +208,14 @@ def test_functions_accept_lists_and_arrays() -> None:
     assert tx.broadcast_shapes(3, (2, 1)) == (2, 3)
 
 
+def test_broadcast_shapes_rejects_negative_sizes() -> None:
+    for shapes in (((-1,),), ((3,), (2, -1)), (-1,)):
+        with pytest.raises(ValueError):
+            np.broadcast_shapes(*shapes)
+        with pytest.raises(ShapeError, match=r"^broadcast_shapes: shape \(.*-1,?\) has a negative size; sizes must be 0 or more$"):
+            tx.broadcast_shapes(*shapes)
+
+
 def test_methods_accept_pytorch_names_of_arguments() -> None:
     t = tx.zeros((2, 3))
     assert t.unsqueeze(dim=1).shape == t.expand_dims(dim=-2).shape == (2, 1, 3)

@@ -47,7 +47,7 @@ def test_bartlett_and_kaiser_windows_equal_their_formula() -> None:
 
 
 @pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning", "kaiser"])
-def test_windows_check_size_and_dtype(name: str) -> None:
+def test_window_functions_check_size_and_dtype(name: str) -> None:
     beta = (5.0,) if name == "kaiser" else ()
     function = getattr(tx, name)
     for periodic in (False, True):
@@ -66,6 +66,6 @@ def test_windows_check_size_and_dtype(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bartlett_window", "hamming_window", "hann_window", "kaiser_window", "isscalar", "fromiter"])
-def test_missing_names_raise_with_advice(name: str) -> None:
+def test_missing_names_raise_and_name_the_function_to_use(name: str) -> None:
     with pytest.raises(UnknownAttribute, match=r"use tx\.|use np\."):
         getattr(tx, name)

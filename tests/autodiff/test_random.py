@@ -40,7 +40,7 @@ DRAWS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_gradients_by_parameters_of_random_draws(name: str) -> None:
+def test_gradients_by_parameters_of_random_draws_match_differences(name: str) -> None:
     function, at = DRAWS[name]
     check(function, at)
 

@@ -69,7 +69,7 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_custom_steps_inside_vmap_match_plain_functions(name: str) -> None:
+def test_custom_derivatives_and_checkpoints_inside_vmap_match_plain_functions(name: str) -> None:
     steps, plain = PAIRS[name]
     xs, y, w = numbers(3, 4), numbers(4, seed=1), numbers(3, 4, seed=2)
 
@@ -206,7 +206,7 @@ def test_jacobian_and_hessian_are_untracked_but_differentiable() -> None:
     close(outer, 6 * x)
 
 
-def test_custom_steps_use_shared_memory_values_at_the_call() -> None:
+def test_solve_and_custom_derivative_use_shared_memory_values_at_the_call() -> None:
     a = 2 * np.eye(2)
     matrix, b = tx.asarray(a, copy=False), tx.ones((2, 1)).requires_grad_()
     y = L.solve(matrix, b).sum()

@@ -114,7 +114,7 @@ def test_tracked_update_of_leaf_with_gradient_raises_at_the_write(update: str) -
     assert w.is_leaf and w.tolist() != [1.0, 2.0, 3.0] and w.grad.tolist() == (2.0 * w.detach()).tolist()
 
 
-def test_tracked_update_needs_no_gradient_or_a_tracked_one() -> None:
+def test_tracked_update_of_a_leaf_is_allowed_without_gradient_or_with_a_tracked_one() -> None:
     w = leaf(1.0, 2.0)
     (w * w).sum().backward()
     w.grad = None

@@ -133,7 +133,7 @@ TRANSFORMS: dict[str, Transform] = {
 
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("name", DRAWS)
-def test_transforms_repeat_random_draws(name: str, kind: str) -> None:
+def test_transforms_of_functions_that_draw_match_the_matrix_of_one_call(name: str, kind: str) -> None:
     source, reset = source_of(kind)
     function = lambda x: DRAWS[name](x, source)
     matrix, at = plain_matrix(function, reset), np.linspace(-1.0, 1.0, N)

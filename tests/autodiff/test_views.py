@@ -84,7 +84,7 @@ def test_cotangent_is_added_to_a_scatter_of_itself(size: int) -> None:
     assert found.tolist() == wanted.tolist()
 
 
-def test_derivatives_of_a_write_from_other_elements_of_the_tensor() -> None:
+def test_derivatives_of_a_write_from_other_elements_of_the_tensor_match_differences() -> None:
     def function(x: Any) -> Any:
         y = x.sin()
         y[[1, 2, 1]] = y[:, 3:2:-2]
@@ -93,7 +93,7 @@ def test_derivatives_of_a_write_from_other_elements_of_the_tensor() -> None:
     check(function, [real(3, 4)])
 
 
-def test_derivatives_of_a_write_of_a_tensor_to_its_reverse() -> None:
+def test_derivatives_of_a_write_of_a_tensor_to_its_reverse_match_differences() -> None:
     def function(x: Any) -> Any:
         y = x.reshape(12)[[1, 0, 3, 5, 4, 7]]
         y[::-1] = y

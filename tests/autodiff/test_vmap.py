@@ -336,7 +336,7 @@ def test_jacobians_have_the_promoted_dtype_in_both_modes(dtypes: tuple[str, str]
     assert np.allclose(found[0].to_numpy(), found[1].to_numpy(), rtol=1e-3)
 
 
-def test_hessians_are_symmetric() -> None:
+def test_hessian_is_symmetric_and_its_columns_are_jvps_of_the_gradient() -> None:
     def function(x: Any) -> Any:
         y = tx.tanh(x @ x.T)
         y[0] *= x[1, :2]

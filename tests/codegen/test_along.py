@@ -44,7 +44,7 @@ def rows_at_a_time(t: Tensor) -> int:
 
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products_row_by_row_have_the_bits_of_blocked_ones(name: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_computed_row_by_row_have_the_bits_of_blocked_products(name: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     packing = {"max_direct_extent": 0, "max_l1_column_bytes": 0, "max_direct_rows": 1, "max_direct_columns": 1} if packed else {}
     distinct = set()
     for along in ((0, 1 << 60), (1 << 60, 1 << 60)):
@@ -58,7 +58,7 @@ def test_products_row_by_row_have_the_bits_of_blocked_ones(name: str, packed: bo
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])
-def test_wide_results_beyond_the_second_cache_are_computed_row_by_row(dtype: DType) -> None:
+def test_products_with_results_beyond_the_second_cache_are_computed_row_by_row(dtype: DType) -> None:
     (low, high), row, itemsize = current().blocks.row_order_result_bytes, current().blocks.min_result_row_bytes, dtype.itemsize
     tile = current().contraction_tile(1).mr[0]
 

@@ -204,7 +204,7 @@ class TestBranches:
 
         assert struct.unpack("<2q", run(body, 16)) == (6, 31)
 
-    def test_rare_branch_returns_to_the_main_path(self) -> None:
+    def test_code_under_only_if_unlikely_runs_only_if_its_condition_holds(self) -> None:
         def body(b: Builder, out: Value) -> None:
             for k, x in enumerate((3, 30)):
                 slot = out.at(k, I64)
@@ -231,7 +231,7 @@ def blocks(text: str) -> dict[str, list[str]]:
 
 
 class TestScopes:
-    def test_values_are_emitted_once_in_the_outermost_possible_loop(self) -> None:
+    def test_loop_invariant_values_are_emitted_once_in_the_outermost_possible_loop(self) -> None:
         em = emitter()
         zero, ten = (em.builder.constant(I64, n) for n in (0, 10))
         out = em.arguments
@@ -275,7 +275,7 @@ class TestScopes:
         lines_by_block = blocks(str(em.module))
         assert [sum("load" in line for line in lines_by_block[name]) for name in ("entry", "i.body", "i.done")] == [1, 0, 1]
 
-    def test_states_are_carried_through_nested_loops(self) -> None:
+    def test_accumulator_values_are_carried_through_nested_loops(self) -> None:
         em = emitter()
         b, result = em.builder, em.arguments
         zero, one = b.constant(I64, 0), b.constant(I64, 1)

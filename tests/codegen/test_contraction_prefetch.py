@@ -32,7 +32,7 @@ def test_batched_product_prefetches_the_next_matrices(dtype: DType, monkeypatch:
     assert product(a @ b[:, :, :2]).prefetch_axis == -1  # all of it is read in order
 
 
-def test_matrices_larger_than_a_near_cache_are_not_prefetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batched_matrices_larger_than_the_near_cache_are_not_prefetched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache would evict the matrices before their use."""
     a, b = integers(5, 29, 9), integers(5, 9, 40)
     nbytes = 4 * (29 * 9 + 9 * 40 + 29 * 40)
@@ -56,7 +56,7 @@ def test_product_with_prefetched_panels_agrees_on_both_back_ends(dtype: DType, n
                 assert product(tx.maximum((a @ b) * 2 + 1, (a @ b) - 3) * 2 - (a @ b)).prefetches_panels
 
 
-def test_product_with_prefetched_panels_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefetching_panels_changes_no_bit_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = [(777, 300), (100, 3000), (300, 513)]
     operands = [(normal(m, k), normal(k, n, seed=1)) for (m, k), n in zip(shapes, (517, 90, 1000), strict=True)]
     results = []
@@ -67,7 +67,7 @@ def test_product_with_prefetched_panels_has_the_same_bits(monkeypatch: pytest.Mo
         assert np.array_equal(before, after)
 
 
-def test_panels_are_prefetched_from_a_distant_last_cache() -> None:
+def test_targets_prefetch_panels_if_avx512_and_a_second_cache_of_2_mib_are_there() -> None:
     """The last cache counts as distant behind a second cache of 2 MiB or more."""
     wide = Target(64, frozenset({"avx512f"}), 32)
     for l2_bytes, expected in ((1 << 19, 0), (1 << 20, 0), (1 << 21, 1), (1 << 22, 1)):
@@ -78,7 +78,7 @@ def test_panels_are_prefetched_from_a_distant_last_cache() -> None:
     assert Target(32, frozenset({"avx2"})).with_caches(Caches(l2_bytes=1 << 22)).blocks.prefetches_panels == 0
 
 
-def test_iterations_of_prefetched_panels_run_four_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loop_over_prefetched_panels_runs_four_steps_per_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pair of rows needs three loads a step: an element in a register for both vectors of columns, and one for each vector."""
     a, b = normal(480, 300), normal(300, 640, seed=1)
     target = tuned(Target(64, frozenset({"avx512f"}), 32), blocks={"prefetches_panels": 1})

@@ -257,7 +257,7 @@ def test_hypot_of_pythagorean_triples_is_exact(dtype: type[np.floating]) -> None
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu_tanh"])
-def test_rare_lanes_do_not_change_other_lanes(name: str) -> None:
+def test_argument_on_a_rare_branch_changes_no_bit_of_the_other_lanes(name: str) -> None:
     """A rare argument sends its whole vector through another branch; the other lanes keep their bits."""
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.uniform(-86, 20, 992), any_numbers(rng, np.float32, 992, 80.0)]).astype(np.float32)

@@ -97,7 +97,9 @@ class TestFewColumns:
 
     @pytest.mark.parametrize("nbytes", VECTORS)
     @pytest.mark.parametrize("dtype", [float32, float64, float16, int64], ids=str)
-    def test_few_columns_and_steps_agree_on_both_back_ends(self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_products_with_few_columns_and_few_steps_agree_on_both_back_ends(
+        self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in [*product_of_sizes((9, 37), (2, 3, 4), (2, 3)), (70, 7, 4), (1, 3, 3), (3, 3, 3)]:
             a, b = integers(rows, steps, dtype=dtype), integers(steps, columns, dtype=dtype, seed=1)
@@ -113,7 +115,7 @@ class TestFewColumns:
                 check(t.storage.node)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_few_columns_and_more_steps_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_products_with_few_columns_and_more_steps_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in product_of_sizes((16, 37), (4, 5, 7), (12, 16)):
             a, b = integers(rows, steps), integers(steps, columns, seed=1)
@@ -121,7 +123,7 @@ class TestFewColumns:
                 product(t)
         product(integers(100, 4) @ integers(4, 4))
 
-    def test_few_columns_have_the_bits_of_a_separate_product(self) -> None:
+    def test_products_with_few_columns_have_the_same_bits_fused_with_readers_and_alone(self) -> None:
         for rows, columns, steps in ((50, 3, 3), (50, 4, 4), (50, 7, 30), (50, 4, 300), (3, 3, 3)):
             a, b = normal(rows, steps), normal(steps, columns, seed=1)
             expected, addend = (a @ b).to_numpy(), normal(columns, rows)
@@ -184,13 +186,13 @@ class TestNumbers:
                 product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=add))
 
     @pytest.mark.parametrize("steps", [7, 256, 257, 1000, 16_384, 32_767, 32_768, 40_001])
-    def test_float32_error_does_not_grow_with_the_steps(self, steps: int) -> None:
+    def test_error_bound_of_float32_products_does_not_grow_with_the_summed_axis(self, steps: int) -> None:
         """|error| <= c eps sum |a||b|: sums run in chunks, so c does not grow with their length."""
         a, b = (normal(*s, seed=k).to_numpy() for k, s in enumerate(((13, steps), (steps, 35))))
         assert error(a, b) < 2
 
     @pytest.mark.parametrize("steps", [1000, 100_000])
-    def test_systematic_rounding_errors_stay_bounded(self, steps: int) -> None:
+    def test_float32_products_bound_errors_of_steps_that_round_in_one_direction(self, steps: int) -> None:
         """Each step of a chunk rounds in the same direction; longer sums have more chunks, not longer ones."""
         a, b = np.full((4, steps), 0.1, np.float32), np.ones((steps, 8), np.float32)
         assert error(a, b) < 32
@@ -235,7 +237,7 @@ def error(a: Array, b: Array) -> float:
 class TestUsesOfResults:
     """Readers of results, fused in registers or from a buffer."""
 
-    def test_rows_read_with_the_results_are_prefetched(self) -> None:
+    def test_rows_of_an_operand_added_to_a_product_are_prefetched(self) -> None:
         """The work on results is long here. The rows of an operand with both axes are prefetched for each tile."""
         a, b, c = normal(100, 300), normal(300, 64), normal(100, 64)
 
@@ -251,7 +253,7 @@ class TestUsesOfResults:
         assert prefetches((a @ b) + c) == prefetches(a @ b)  # which is done from the registers
 
     @pytest.mark.parametrize("rows", [250, 1000, 3000])
-    def test_results_of_unpacked_batches_wait_on_the_stack(self, rows: int) -> None:
+    def test_batched_product_without_packed_operands_needs_no_scratch_memory(self, rows: int) -> None:
         """The results wait on the stack if neither operand is packed."""
         a, b = normal(rows, 8), normal(6, 8, 16, seed=1)
         kernel, binding = kernel_of(tx.tanh(a @ b))
@@ -262,7 +264,9 @@ class TestUsesOfResults:
 
     @pytest.mark.parametrize("steps", [5, 20])
     @pytest.mark.parametrize("rows", [13, 16, 24, 35])
-    def test_operand_read_per_row_is_not_read_past_its_end(self, rows: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_row_operand_fused_with_a_product_is_not_read_past_its_end(
+        self, rows: int, steps: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The last tile may extend beyond the last row; the operand ends directly before a page without rights."""
         blocks(monkeypatch)
         a, b, row = integers(rows, steps), integers(steps, 17), integers(rows, seed=2)
@@ -271,7 +275,9 @@ class TestUsesOfResults:
         product(a @ b * row[::-1, None])
 
     @pytest.mark.parametrize("steps", [5, 20])
-    def test_results_combine_with_operands_of_every_layout(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_products_fused_with_operands_of_every_layout_agree_on_both_back_ends(
+        self, steps: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         blocks(monkeypatch)
         a, b, c = integers(13, steps), integers(steps, 35), integers(35, 26, seed=3)
         for full in (
@@ -285,12 +291,12 @@ class TestUsesOfResults:
         for column in (c[:, 0], c[::-1, 0], c.oindex[[3, *range(34)], 1], c[:1, 0].broadcast_to(35)):
             product((a @ b) * column)
 
-    def test_results_combine_with_every_dtype(self) -> None:
+    def test_products_fused_with_operands_of_every_dtype_agree_on_both_back_ends(self) -> None:
         a, b = integers(13, 5), integers(5, 35)
         for dtype in ALL_DTYPES:
             product(tx.where(a @ b > 0, (a @ b).astype(dtype), integers(13, 35, dtype=dtype)))
 
-    def test_results_are_written_through_any_layout(self) -> None:
+    def test_products_are_written_into_views_of_any_layout(self) -> None:
         a, b = integers(13, 6), integers(6, 35)
         wanted = a.to_numpy() @ b.to_numpy()
         for target, view in (
@@ -381,12 +387,12 @@ class TestBits:
 
     @pytest.mark.parametrize("use", list(USES))
     @pytest.mark.parametrize("name", list(PRODUCTS))
-    def test_product_has_equal_bits_with_any_reader(self, name: str, use: str) -> None:
+    def test_product_has_the_same_bits_fused_into_any_reader_and_alone(self, name: str, use: str) -> None:
         separate, fused = PRODUCTS[name](), USES[use](PRODUCTS[name]())
         assert fused.to_numpy().tobytes() == separate.to_numpy().tobytes()
 
     @pytest.mark.parametrize("shapes", [((700, 300), (300, 90)), ((40, 300), (300, 2000)), ((30, 60, 70), (30, 70, 80))], ids=str)
-    def test_bits_do_not_depend_on_the_number_of_threads(
+    def test_product_bits_do_not_depend_on_the_number_of_threads(
         self, shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         tune(monkeypatch, thread_limits={"min_shared_work": 0})
@@ -397,7 +403,7 @@ class TestBits:
                 results.add(((a @ b).to_numpy().tobytes(), tx.maximum(a @ b, 0).to_numpy().tobytes()))
         assert len(results) == 1
 
-    def test_bits_do_not_depend_on_block_sizes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_product_bits_do_not_depend_on_block_sizes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Block sizes and packing affect only the time."""
         results = {(normal(70, 300) @ normal(300, 90)).to_numpy().tobytes()}
         for sizes in (

@@ -129,6 +129,6 @@ def test_sse4a_is_disabled_on_processors_with_avx() -> None:
 
 
 @pytest.mark.parametrize("unreadable", ["EMITTER_SOURCES", "PLANNER_SOURCES", "FASTPATH_SOURCES"])
-def test_hashes_are_none_if_any_source_cannot_be_read(unreadable: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_hashes_are_none_if_any_source_cannot_be_read(unreadable: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_disk_cache, unreadable, ("codegen/missing.py",))
     assert host_info.get_emitter_hash() is host_info.get_planner_hashes() is host_info.get_fastpath_hash() is None

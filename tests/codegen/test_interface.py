@@ -122,7 +122,7 @@ class TestLaunch:
             results = list(pool.map(launches, range(4)))
         assert results == [[(k + j) % 2 == 1 for j in range(len(results[k]))] for k in range(4)]
 
-    def test_launch_calls_done_afterwards(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_launch_calls_done_of_its_recorder_after_the_kernel(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for count in (7, 3000):
             call, pattern = bound_kernel(monkeypatch, name, tx.arange(count).realize() + 1)
             out, recorder = allocate(8 * count), StepRecorder()

@@ -107,7 +107,7 @@ class TestSelection:
         assert self.rows_at_a_time(lambda x, v, y: x @ v, longest - 1) == 1
 
     @pytest.mark.parametrize("name", STREAMED)
-    def test_streamed_rows_are_reduced_together_with_any_registers(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_of_streamed_length_are_reduced_together_on_every_register_set(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for nbytes, registers in ((16, 16), (32, 16), (32, 32), (64, 32)):
             use(monkeypatch, current()._replace(vector_bytes=nbytes, register_count=registers))
             streamed = current().min_streamed_row_bytes // 4
@@ -127,10 +127,10 @@ class TestSelection:
         for columns in (5, 100, current().min_streamed_row_bytes):
             assert self.rows_at_a_time(RUNNING[name], columns) == current().loops.jammed_rows
 
-    def test_scans_along_columns_use_lanes_instead(self) -> None:
+    def test_scans_along_columns_process_one_row_at_a_time(self) -> None:
         assert self.rows_at_a_time(lambda x, v, y: x.cumsum(axis=0), 100) == 1
 
-    def test_rows_reduced_together_can_be_shared_row_by_row(self) -> None:
+    def test_threads_share_single_rows_of_a_kernel_that_reduces_four_together(self) -> None:
         x = tx.empty((64, current().min_streamed_row_bytes // 8), dtype=tx.float64).realize()
         kernel = kernel_of(x.sum(axis=1))
         assert (rows_at_a_time(kernel), kernel.choose_grain(current().thread_limits)) == (4, 1)  # rows can be shared one by one
@@ -147,7 +147,7 @@ class TestSelection:
             lambda x, v, y: y @ x,
         ],
     )
-    def test_other_reductions_take_rows_one_by_one(self, make: Program) -> None:
+    def test_reductions_unsuited_to_interleaving_take_rows_one_by_one(self, make: Program) -> None:
         assert self.rows_at_a_time(make, 9000) == 1
 
     @pytest.mark.parametrize("nbytes", [16, 32])
@@ -157,7 +157,7 @@ class TestSelection:
             assert self.rows_at_a_time(lambda x, v, y: x @ v, columns) == current().loops.jammed_rows
         assert self.rows_at_a_time(lambda x, v, y: x.sum(axis=1), 8) == 1
 
-    def test_kernel_text_shows_rows_abreast(self) -> None:
+    def test_kernel_text_shows_how_many_rows_run_abreast(self) -> None:
         kernel = kernel_of(tx.zeros((8, 9000)).realize() @ tx.zeros(9000).realize())
         assert "for i in 0..s0, 4 abreast:" in str(kernel)
 

@@ -132,7 +132,7 @@ def test_reduction_restarts_at_each_initialisation() -> None:
     assert result.tolist() == [3, 12]
 
 
-def test_update_sets_all_states_at_once() -> None:
+def test_update_sets_all_components_of_an_accumulator_at_once() -> None:
     best = REDUCTIONS["argmax"]
     a, i = State(0, 0, int64), State(0, 1, int64)
     swap = Update(0, (i, a + Const(1, int64)))

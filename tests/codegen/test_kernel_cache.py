@@ -76,7 +76,7 @@ class TestKernels:
         expression(100, x).realize()
         assert len(backend().kernels) <= max_kernels
 
-    def test_freed_kernel_is_made_again(self, max_kernels: int) -> None:
+    def test_evicted_kernel_is_compiled_again_when_needed(self, max_kernels: int) -> None:
         x = tx.full(7, 0.5).realize()
         kernel, first = kernel_of(expression(0, x)), sum(tx.compile_counts())
         for k in range(80):
@@ -155,7 +155,7 @@ class TestKernels:
         native.kernels.drop_recent()
         assert library() is None and not native.kernels.live_kernels
 
-    def test_kernel_and_its_facts_share_code(self) -> None:
+    def test_kernel_and_its_facts_share_code_until_both_are_freed(self) -> None:
         native = Compiler()
         code = native.get(kernel_of(expression(4, tx.full(7, 0.5).realize())))
         counts = native.compiled_count, native.loaded_count

@@ -282,7 +282,7 @@ class TestPatterns:
         assert compiled_by(expression(3, 4), expression(3, 7)) <= 2
         assert compiled_by(*(expression(n, m) for n in range(2, 12) for m in range(2, 12))) == 0
 
-    def test_new_rank_that_merges_compiles_nothing(self) -> None:
+    def test_new_rank_whose_axes_merge_to_a_known_one_compiles_nothing(self) -> None:
         shapes = [(n, *trailing) for n in range(2, 7) for trailing in ((), (2,), (3, 4), (1, 5, 1), (2, 1, 3, 2))]
         tensors = [tx.ones(s, dtype=tx.float32).realize() for s in shapes]
         assert compiled_by(tensors[0] * 3 - 7) <= 1
@@ -320,7 +320,7 @@ class TestPatterns:
         numbers = [0, 1, -1, 2.5, float("inf"), float("nan"), 1e300, -0.0]
         assert compiled_by(*(x * a + float(b) for a in numbers for b in numbers)) == 0
 
-    def test_equal_functions_compile_once(self) -> None:
+    def test_user_functions_with_equal_code_compile_once(self) -> None:
         x = tx.arange(12).realize()
 
         def applied(k: int) -> tx.Tensor:

@@ -103,7 +103,7 @@ class TestTails:
             agree(tx.cumulative_sum(x, axis=1), tx.cumulative_sum(x, axis=0))
             agree(x.astype(float32) - x.sum(axis=1, keepdims=True))
 
-    def test_memory_is_read_to_its_end_and_no_further(self) -> None:
+    def test_kernels_read_operands_to_their_end_and_no_further(self) -> None:
         x = tensor(np.arange(4096), uint8)  # a full page, followed by a page without rights
         for start in range(4090, 4096):
             agree(x[start:] + 1, x[start - 64 :].sum(), x[start - 127 :][::-1] + 1, x[start - 3 :: 2] + 1)
@@ -325,7 +325,7 @@ class TestStores:
             write(t)
             agree(t)
 
-    def test_stores_through_views_of_another_dtype(self) -> None:
+    def test_stores_through_views_of_another_dtype_agree_on_both_back_ends(self) -> None:
         t = tensor(np.arange(24), int64) + 0
         t.view(tx.uint8)[3::8] = 1
         t.view(tx.float32)[:4] = tensor([1.5, -2.0, 0.0, 4.0], float32)
@@ -356,7 +356,7 @@ def test_few_repetitions_put_lanes_along_the_longer_loop(times: int, length: int
     assert steps == (["near"] if 3 * length >= 2 * times else ["unit"])
 
 
-def test_expensive_code_is_not_duplicated() -> None:
+def test_sum_of_exp_emits_the_code_of_exp_three_times() -> None:
     x = tensor(np.ones(40), float32)
     kernels = [preview_kernels([t.storage.node])[0][1] for t in (tx.exp(x), tx.exp(x).sum())]
     texts = [emit_kernel(k, Target(32)) for k in kernels if k is not None]
@@ -364,7 +364,7 @@ def test_expensive_code_is_not_duplicated() -> None:
     assert reduced == 3 * elementwise  # steps of two vectors, and then single ones
 
 
-def test_check_detects_a_wrong_kernel() -> None:
+def test_comparison_of_back_ends_detects_a_wrong_element() -> None:
     """`check` compares two independent results."""
     x = tensor(np.arange(40), int64)
     wrong: Node = (x + 1).storage.node

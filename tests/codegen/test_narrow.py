@@ -76,7 +76,7 @@ def test_counts_of_comparisons_match_numpy(monkeypatch: pytest.MonkeyPatch) -> N
     assert (x == x).sum().item() == (values == values).sum()
 
 
-def test_only_long_rows_of_narrow_dtypes_have_two_states() -> None:
+def test_sums_of_long_rows_of_narrow_dtypes_use_a_wide_and_a_narrow_accumulator() -> None:
     from tests.lowering.helpers import kernel_of
 
     from_memory = current().min_streamed_row_bytes

@@ -138,14 +138,14 @@ class TestSelection:
         kernels = preview_kernels([u.storage.node, (x.T @ u).storage.node])
         assert len(kernels) == 2 and not any(is_single_pass(kernel) for _, kernel in kernels if kernel)
 
-    def test_matrix_in_a_near_cache_prevents_a_single_pass(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_products_of_a_matrix_below_the_single_pass_size_are_two_kernels(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows, columns = 30, 20
         for matrix, once in ((rows * columns * 8, True), (rows * columns * 8 + 1, False)):
             tune(monkeypatch, single_pass={"min_matrix_bytes": matrix, "min_short_rows_bytes": matrix})
             x, v, _ = operands(rows, columns, float64)
             assert any(map(is_single_pass, kernels_of(x.T @ (x @ v)))) == once
 
-    def test_rows_longer_than_a_near_cache_prevent_a_single_pass(self) -> None:
+    def test_rows_longer_than_max_row_bytes_prevent_a_single_pass(self) -> None:
         longest = current().single_pass.max_row_bytes // 8
         for columns, once in ((longest, True), (longest + 1, False)):
             x, v = tx.zeros((20, columns)).realize(), tx.zeros(columns).realize()

@@ -153,7 +153,7 @@ class TestColumns:
         (kernel,) = agree(tx.reduce(lambda a, e: 3 * a - e, inner + y[:, ::-1].T, axis=1, initial=1))
         assert len(kernel.accumulators) == 2 and count_row_states([kernel]) == 1
 
-    def test_column_constants_are_buffered_beside_a_whole_row(self) -> None:
+    def test_softmax_times_a_column_reduction_is_one_kernel_with_two_kinds_of_buffers(self) -> None:
         """One buffer holds a whole row, the others hold the current block."""
         x, a = integers(3, 300), integers(3, 12, 300, seed=1)
         for t in (
@@ -164,7 +164,7 @@ class TestColumns:
             (kernel,) = agree(t, compare=close)
             assert count_row_states([kernel]) == 1 and count_statements(kernel, RowStore)
 
-    def test_values_constant_in_the_inner_loop_are_buffered(self) -> None:
+    def test_value_constant_in_the_inner_loop_is_buffered_in_a_row(self) -> None:
         """The buffered value is also read outside of the innermost loop."""
         x, y = integers(5, 9), integers(7, 1, 150).broadcast_to((7, 80, 150))  # with fewer rows a broadcast operand is stored first
         (kernel,) = agree(tx.maximum(y, x.min()).sum(axis=(0, 1)))
@@ -181,7 +181,7 @@ class TestReductionsInsideReductions:
             agree(tx.abs(x - inner).sum(axis=(1, 2)), (x * inner).max(axis=(1, 2)), (x - inner).count_nonzero())
         agree((x * y.sum(axis=-1, keepdims=True) - x.max(axis=-1, keepdims=True)).sum(axis=(1, 2)))
 
-    def test_two_outer_reductions_share_a_loop(self) -> None:
+    def test_two_reductions_over_the_same_axes_agree_on_both_back_ends(self) -> None:
         x, y = integers(3, 9, 40), integers(3, 9, 25, seed=1)
         wide = tx.abs(x - y.max(axis=-1, keepdims=True))
         agree(wide.sum(axis=(1, 2)) - wide.max(axis=(1, 2)))
@@ -207,7 +207,7 @@ class TestRowBuffers:
 class TestNearSteps:
     @pytest.mark.parametrize("dtype", [boolean, int8, uint16, bfloat16, float16, float32, int64, float64], ids=str)
     @pytest.mark.parametrize("step", [-1, 2, 3, 4])
-    def test_small_steps_read_no_element_too_far(self, step: int, dtype: DType) -> None:
+    def test_rows_read_with_small_steps_are_not_read_past_their_last_element(self, step: int, dtype: DType) -> None:
         """The operands lie between pages without rights, so an access outside of them crashes."""
         for n in (1, 2, 16, 17, 65, 128, 257):
             flat = integers((n - 1) * abs(step) + 1, dtype=dtype, seed=n)  # the last element is read
@@ -221,7 +221,7 @@ class TestNearSteps:
             agree(x.sum(axis=1), x.sum(axis=0), x - x.max(axis=1, keepdims=True), tx.cumulative_sum(x, axis=0))
 
     @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
-    def test_steps_of_all_sizes_and_vector_lengths_agree_on_both_back_ends(
+    def test_column_reductions_with_any_step_and_vector_length_agree_on_both_back_ends(
         self, vector_bytes: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vectors(monkeypatch, vector_bytes)

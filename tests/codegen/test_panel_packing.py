@@ -22,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])
 @pytest.mark.parametrize("masks", [False, True])  # as far as there are any
-def test_windows_are_read_in_runs_of_columns(width: int, packed: bool, nbytes: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolution_reads_its_windows_in_runs_and_packs_only_short_ones(
+    width: int, packed: bool, nbytes: int, masks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vectors(monkeypatch, nbytes)
     if not masks:
         use(monkeypatch, current()._replace(features=current().features - {"avx512f"}))
@@ -39,7 +41,9 @@ def test_windows_are_read_in_runs_of_columns(width: int, packed: bool, nbytes: i
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize("seed", range(3))
-def test_products_of_two_window_operands_read_runs(seed: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sum_of_two_window_products_reads_runs_and_agrees_on_both_back_ends(
+    seed: int, nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each operand has its own offsets for the steps of a panel across two runs."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch)
@@ -50,7 +54,7 @@ def test_products_of_two_window_operands_read_runs(seed: int, nbytes: int, monke
 
 
 @pytest.mark.parametrize("nbytes", VECTORS)
-def test_gathers_are_packed_directly(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_gathered_operands_agree_on_both_back_ends(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **SMALL)
     a, b = integers(25, 11), integers(11, 37, seed=1)
@@ -73,7 +77,7 @@ def test_gathers_are_packed_directly(nbytes: int, monkeypatch: pytest.MonkeyPatc
         (a[tx.abs(i) + 25 - tx.abs(i)] @ b).realize()
 
 
-def test_gathered_and_strided_runs_agree_on_both_back_ends() -> None:
+def test_products_of_gathered_and_strided_windows_agree_on_both_back_ends() -> None:
     x = integers(3, 5, 40)
     picked = x.oindex[:, :, [0, 1, 2, 5, 6, 30, 31, 39, 4]]
     product(tx.einsum("oc,ncw->onw", integers(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
@@ -83,7 +87,9 @@ def test_gathered_and_strided_runs_agree_on_both_back_ends() -> None:
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize("width", [3, 4, 7, 12, 20])
-def test_runs_fill_vectors_for_several_values_and_narrow_states(width: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_window_products_with_two_values_or_bool_results_agree_on_both_back_ends(
+    width: int, nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two values per step need no shorter runs than one, and byte states have more lanes than the operands."""
     vectors(monkeypatch, nbytes)
     for dtype in (float64, float32):

@@ -46,7 +46,7 @@ class TestTiles:
             product(a[:, 1:] @ b.T[:, 1:].T)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_masked_tiles_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_product_tiles_with_masked_stores_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Stores are masked as with AVX-512, also on processors without it."""
         monkeypatch.setattr(Target, "has_cheap_masked_store", True)
         vectors(monkeypatch, nbytes)
@@ -69,7 +69,9 @@ class TestTiles:
 
     @pytest.mark.parametrize("nbytes", VECTORS)
     @pytest.mark.parametrize("dtype", [tx.float32, tx.float64, tx.float16, tx.int32, tx.complex64])
-    def test_no_element_beside_the_results_is_written(self, nbytes: int, dtype: tx.DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_product_written_into_a_view_leaves_all_other_elements_unchanged(
+        self, nbytes: int, dtype: tx.DType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         use(monkeypatch, current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, register_count=16))
         for columns in (*range(1, 20), 31, 32, 33, 47):
             rows = columns % 8 + 1
@@ -96,7 +98,7 @@ class TestTiles:
             assert np.array_equal(c.to_numpy(), expected)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_tiles_of_two_states_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_tiles_of_accumulators_with_two_components_agree_on_both_back_ends(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns in zip(range(4, 17), range(8, 60, 4), strict=True):
             a, b = integers(rows, 5, seed=rows), integers(5, columns, seed=columns)
@@ -105,7 +107,7 @@ class TestTiles:
 
     @pytest.mark.parametrize("steps", [4, 7, 8, 9, 16, 17, 24, 31])
     @pytest.mark.parametrize("packed", [False, True])
-    def test_chunks_of_steps_agree_on_both_back_ends(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_products_summed_in_chunks_agree_on_both_back_ends(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **(PACKED if packed else {}))
         a, b = integers(14, steps), integers(steps, 19)
         contraction = product(a @ b)
@@ -113,7 +115,7 @@ class TestTiles:
         transposed = product(b.T @ a.T)  # what is across memory is turned in registers
         assert transposed.right.is_packed and transposed.left.is_packed == packed
 
-    def test_blocks_of_rows_and_columns_agree_on_both_back_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_products_in_blocks_of_rows_and_columns_agree_on_both_back_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **SMALL)
         for rows, columns in ((8, 16), (9, 17), (16, 32), (25, 50)):
             for steps in (4, 9):

@@ -58,7 +58,7 @@ class TestRows:
                 assert np.array_equal(x.max(1).to_numpy(), values.max(1)), n
                 assert np.array_equal(tx.argmin(x, axis=1).to_numpy(), values.argmin(1)), n
 
-    def test_no_element_beside_the_rows_is_written(self, name: str) -> None:
+    def test_in_place_update_of_columns_writes_no_element_beside_them(self, name: str) -> None:
         for n in COLUMNS:
             a, row = numbers(5, n + 4, dtype=name), numbers(n, dtype=name, seed=1)
             x = tx.asarray(a.copy())

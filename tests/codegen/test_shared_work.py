@@ -50,7 +50,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (6, lambda: tx.ones((6,) * 8).realize().sum()),
     ],
 )
-def test_large_work_is_shared(shared: list[int], extent: int, expression: Callable[[], tx.Tensor]) -> None:
+def test_large_kernels_are_shared_among_threads(shared: list[int], extent: int, expression: Callable[[], tx.Tensor]) -> None:
     t = expression()
     shared.clear()
     t.realize()
@@ -65,14 +65,14 @@ def test_large_work_is_shared(shared: list[int], extent: int, expression: Callab
         lambda: tx.reduce(lambda acc, e: acc * 2 - e, tx.ones(1 << 20).realize(), initial=0.0),  # cannot be
     ],
 )
-def test_small_or_ordered_work_is_not_shared(shared: list[int], expression: Callable[[], tx.Tensor]) -> None:
+def test_small_kernels_and_ordered_reductions_are_not_shared_among_threads(shared: list[int], expression: Callable[[], tx.Tensor]) -> None:
     t = expression()
     shared.clear()
     t.realize()
     assert not shared
 
 
-def test_kernel_computes_only_the_given_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_called_for_a_piece_of_its_loop_writes_only_that_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     t, x = tx.zeros((1 << 20) + 1).realize(), tx.ones(1 << 20).realize()
     monkeypatch.setattr(
         launch.worker_pool,
@@ -111,7 +111,7 @@ def test_short_product_starts_no_interruptible_thread(threads: int, monkeypatch:
         (lambda x: x.sum(), True),
     ],
 )
-def test_work_that_workers_would_not_shorten_is_not_shared(
+def test_kernel_is_shared_only_if_workers_shorten_it(
     shared: list[int], expression: Callable[[tx.Tensor], tx.Tensor], is_shared: bool
 ) -> None:
     t = expression(tx.ones(1 << 20, dtype=tx.float32).realize())

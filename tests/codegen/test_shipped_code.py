@@ -167,7 +167,7 @@ print(told[2] - told[0], told[-1] - told[0])
         env = {**os.environ, "TENXOR_SHIPPED": str(shipped_folder), "TENXOR_CACHE_DIR": str(cache), "TENXOR_FAST_PATH": fast_path}
         assert python("-c", program, env=env).stdout.split() == ["0", "1"]
 
-    def test_value_read_elsewhere_has_the_bits_of_a_separate_kernel(self, shipped_folder: Path, tmp_path: Path) -> None:
+    def test_product_fused_with_tanh_on_disk_has_the_bits_of_a_separate_product(self, shipped_folder: Path, tmp_path: Path) -> None:
         """The graph is computed by parts, and an earlier process has compiled one part with the product in it."""
         tmp_path.chmod(0o700)
         m = "import tenxor as tx; m = ((tx.arange(1600.0) * 0.37) % 1.7).reshape(40, 40).realize(); "
@@ -232,7 +232,7 @@ print(*bits, *backend().count_compilations(), "tenxor.runtime.planner" in sys.mo
             path.write_bytes(changed[damage])
         assert shipped_code.find_shipped() is None
 
-    def test_damaged_objects_are_compiled_instead(self, folder: Path, expected_bits: str) -> None:
+    def test_kernels_whose_shipped_objects_are_damaged_are_compiled(self, folder: Path, expected_bits: str) -> None:
         """One byte of each object is changed; each damage is detected, and the kernel compiled."""
         assert HERE is not None
         path = folder / (HERE.name + shipped_code.FILE_SUFFIX)
@@ -247,7 +247,7 @@ print(*bits, *backend().count_compilations(), "tenxor.runtime.planner" in sys.mo
         bits, compiled, loaded, _ = run_first(folder)
         assert bits == expected_bits and compiled > 0 and not loaded
 
-    def test_keys_depend_on_text_level_version_and_sources(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_keys_of_shipped_code_depend_on_text_level_version_and_sources(self, monkeypatch: pytest.MonkeyPatch) -> None:
         names = {
             shipped_code.make_key_from_hash(text, level, sources) for text in "ab" for level in cpuid.CPU_LEVELS for sources in ("1", "2")
         }
@@ -287,7 +287,7 @@ print(*bits, *backend().count_compilations(), "tenxor.runtime.planner" in sys.mo
 
 
 class TestNothingShipped:
-    def test_missing_folder_equals_no_shipped_code(self, expected_bits: str, tmp_path: Path) -> None:
+    def test_missing_folder_of_shipped_code_is_like_no_shipped_code(self, expected_bits: str, tmp_path: Path) -> None:
         assert run_first(tmp_path / "missing")[:3] == (expected_bits, *run_first("")[1:3])
         assert not (Path(shipped_code.__file__).parent / "shipped").exists() or shipped_code.find_shipped()
 
@@ -313,13 +313,15 @@ class TestLevels:
             ({"osxsave"}, None),
         ],
     )
-    def test_level_requires_all_of_its_features(self, without: set[str], expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_processor_level_requires_all_of_its_features(
+        self, without: set[str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         all_features = frozenset({*cpuid._LEAF_1_ECX, *cpuid._LEAF_7_EBX, *cpuid._EXTENDED_ECX})
         monkeypatch.setattr(cpuid, "detect_features", lambda: all_features - without)
         level = cpuid.detect_level()
         assert (level and level.name) == expected
 
-    def test_level_accepts_machines_with_equal_code(self) -> None:
+    def test_processor_level_accepts_machines_for_which_equal_code_is_emitted(self) -> None:
         """Other cache sizes change the plans, not the emitted code."""
         a, m = tx.empty(1000).realize(), tx.empty((300, 300), dtype=tx.float32).realize()
         nodes = [x.storage.node for x in (tx.exp(a) + a, a.sum(), m @ m, m @ m.T, tx.softmax(m), m.T + m, m.sum(axis=0), m.argmax())]
@@ -331,7 +333,7 @@ class TestLevels:
                 assert level.can_serve(host)
                 assert [emit_kernel(kernel, host) for kernel in kernels] == [emit_kernel(kernel, plain) for kernel in kernels]
 
-    def test_level_rejects_machines_with_different_code(self) -> None:
+    def test_processor_level_rejects_machines_for_which_different_code_is_emitted(self) -> None:
         for level in cpuid.CPU_LEVELS:
             plain = level.target
             others: list[Target] = [
@@ -416,7 +418,7 @@ print(levels, len(made), sum(x.storage.node.buffer is not None for x in made))
 """
 
 
-def test_shipping_computes_nothing(tmp_path: Path) -> None:
+def test_shipping_code_runs_no_kernel(tmp_path: Path) -> None:
     """The kernels may need instructions that this machine lacks. The test covers small results that wait for memory growth."""
     env = {**os.environ, "TENXOR_CACHE_DIR": "", "TENXOR_FAST_PATH": "0"}  # the fast path would be compiled for each level
     said = python("-c", GROWING, str(tmp_path), env=env).stdout.split()

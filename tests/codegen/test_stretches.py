@@ -14,7 +14,7 @@ from .test_emit_contractions import VECTORS, product
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize("inner", [(3,), (4,), (5, 2), (6,), (8,), (2, 3, 2)], ids=str)
-def test_products_over_several_axes_of_steps_agree_on_both_back_ends(
+def test_products_summed_over_several_axes_agree_on_both_back_ends(
     inner: tuple[int, ...], nbytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The outermost axis is split at chunk boundaries, so the bits equal those of a single pass."""

@@ -91,7 +91,7 @@ def digest(t: tx.Tensor) -> str:
 
 
 @pytest.mark.parametrize("name", WORK)
-def test_bits_do_not_depend_on_the_number_of_threads(name: str) -> None:
+def test_result_bits_do_not_depend_on_the_number_of_threads(name: str) -> None:
     digests = {}
     for count in (1, 2, 3, 5):
         tx.set_num_threads(count)
@@ -116,7 +116,7 @@ class TestSharing:
         return sorted(pieces)
 
     @pytest.mark.parametrize("slices", [1, 2, 5])
-    def test_pieces_cover_the_loop_exactly_once(self, slices: int) -> None:
+    def test_pieces_of_a_shared_loop_cover_it_exactly_once(self, slices: int) -> None:
         for count in (1, 2, 3, 7):
             for extent in (*range(0, 40), 63, 64, 65, 1000, 4096, 100_001):
                 pieces = self.pieces(count, extent, work=(slices - 1) * SHARING.contraction_slice_work)
@@ -125,11 +125,11 @@ class TestSharing:
                     assert pieces[-1][1] == extent
                 assert all(begin < end for begin, end in pieces)
 
-    def test_pieces_are_multiples_of_the_grain(self) -> None:
+    def test_pieces_of_a_shared_loop_are_multiples_of_the_grain(self) -> None:
         for extent in (63, 64, 65, 1000, 100_001):
             assert all(begin % 64 == 0 for begin, _ in self.pieces(3, extent, work=3 * SHARING.contraction_slice_work, grain=64))
 
-    def test_all_threads_take_part(self) -> None:
+    def test_all_threads_take_part_in_a_shared_loop(self) -> None:
         tx.set_num_threads(3)
         meeting = threading.Barrier(3, timeout=30)
         thread_ids = set()
@@ -148,7 +148,7 @@ class TestSharing:
         share_piece(lambda begin, end: thread_ids.add(threading.get_ident()), 50, grain=64)
         assert thread_ids == {threading.get_ident()}
 
-    def test_many_quick_loops_run_exactly_once(self) -> None:
+    def test_every_index_of_many_quick_shared_loops_runs_exactly_once(self) -> None:
         tx.set_num_threads(4)
         for extent in range(2, 300):
             indices: list[int] = []
@@ -187,7 +187,7 @@ class TestSharing:
         for _ in range(1000):  # whoever takes part, it ends
             share_piece(lambda begin, end: None, 2)
 
-    def test_unneeded_threads_end(self) -> None:
+    def test_workers_end_when_the_thread_count_is_lowered(self) -> None:
         tx.set_num_threads(4)
         share_piece(lambda begin, end: None, 100)
         workers = worker_pool._pool.workers  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ FILES = (
 NAMES = "not test_matrix.py or divide or gelu"  # the other operations on matrices take long
 
 
-def test_values_agree_on_the_interpreter() -> None:
+def test_value_tests_pass_with_the_interpreter_as_back_end() -> None:
     arguments = (*[str(TESTS / file) for file in FILES], "-m", "values and not large", "-k", NAMES)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["TENXOR_BACKEND"] = "interpreter"

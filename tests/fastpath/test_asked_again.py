@@ -49,7 +49,7 @@ def test_element_of_a_large_pending_tensor_stays_pending() -> None:
     assert is_pending(x) and is_pending(element) and element.item() == 2
 
 
-def test_elements_of_pending_tensors_have_derivatives() -> None:
+def test_grad_and_vmap_of_elements_of_pending_tensors_are_correct() -> None:
     def product(x: Tensor) -> Tensor:
         y = x * 2
         return y[0] * y[1] + y[2] ** 2
@@ -80,7 +80,7 @@ def filtered(constant: Tensor, steps: int, reads_all: bool) -> list[float]:
 
 @pytest.mark.parametrize("reads_all", [True, False], ids=["held", "unnamed"])
 @pytest.mark.parametrize("name", list(CONSTANTS))
-def test_constant_of_a_loop_is_stored_and_the_loop_leaves_python(name: str, reads_all: bool, planned: list[object]) -> None:
+def test_pending_constant_of_a_loop_is_stored_and_later_loops_are_not_planned(name: str, reads_all: bool, planned: list[object]) -> None:
     for _ in range(4):
         constant = CONSTANTS[name]()
         found = filtered(constant, STEPS, reads_all)
@@ -116,7 +116,7 @@ def test_state_whose_sum_is_read_each_step_is_stored_at_the_next_step(planned: l
         assert sums(STEPS) == found
 
 
-def test_marked_node_is_not_computed_first_where_a_sum_would_change() -> None:
+def test_repeated_reads_of_a_held_node_do_not_change_the_bits_of_its_sums() -> None:
     """The held node is read in another order than the memory of the sum. Values equal those without the fast path, read after read."""
     x, y = tx.asarray(RNG.normal(size=(70, 90))).realize(), tx.asarray(RNG.normal(size=(90, 70))).realize()
 

@@ -136,7 +136,7 @@ def test_roll_stack_and_concatenate_match_numpy() -> None:
     array_and_tensor(np.arange(30.0).reshape(5, 6), lambda x, made: (np if made is np.asarray else tx).roll(x, (1, -2), (0, 1)))
 
 
-def test_axis_given_by_both_names_raises() -> None:
+def test_axis_and_dim_given_together_raise_even_if_one_equals_the_default() -> None:
     """A default is distinguished from the same number given by the caller, although both have one recorded result."""
     x = tx.asarray(np.arange(6.0).reshape(2, 3))
     for _ in range(TIMES):

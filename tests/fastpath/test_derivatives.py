@@ -117,7 +117,7 @@ def test_operation_with_many_operands_matches_numpy() -> None:
             assert np.array_equal(found.to_numpy(), t.to_numpy() * a + b * c - d)
 
 
-def test_tracers_have_no_value_on_the_fast_path() -> None:
+def test_vmap_tracer_in_a_condition_raises_even_beside_an_operand_with_gradient() -> None:
     """Tracers raise even if another operand requires a gradient."""
     x = tx.asarray(np.linspace(0.0, 1.0, 6).reshape(2, 3)).requires_grad_()
     for _ in range(TIMES):

@@ -23,7 +23,7 @@ from .programs import Program
 
 
 @pytest.mark.parametrize("most", [1, 7, 40])
-def test_small_result_caches_give_python_results(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_programs_match_python_at_any_limit_of_cached_templates(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spec, "MAX_TEMPLATES", most)
     for seed in range(5000, 5030):
         short = [Program(seed, 0).run() for _ in range(2)]

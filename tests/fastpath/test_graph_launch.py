@@ -158,7 +158,7 @@ def test_held_inlined_nodes_of_other_sizes_have_their_values() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_rules_are_cleared_when_the_thread_count_changes(threads: Callable[[int], None]) -> None:
+def test_launch_rules_are_cleared_when_the_thread_count_changes(threads: Callable[[int], None]) -> None:
     x = operands()[0]
     for n in SIZES:
         (x[:n] * 2.0).realize()

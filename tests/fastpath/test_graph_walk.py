@@ -184,7 +184,7 @@ def test_plan_made_by_python_is_found_by_the_fast_path() -> None:
 
 
 @pytest.mark.parametrize("walks", [True, False])
-def test_unread_loop_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch, walks: bool) -> None:
+def test_loop_without_reads_keeps_a_bounded_number_of_pending_nodes(monkeypatch: pytest.MonkeyPatch, walks: bool) -> None:
     """The number of pending nodes is bounded, with and without signatures taken by the fast path."""
     if not walks:
         monkeypatch.setattr(fastpath.fast_path, "capture_signature", lambda *roots: None)

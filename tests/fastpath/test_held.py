@@ -110,7 +110,7 @@ def _walk() -> Any:
 
 
 @pytest.mark.parametrize("make", [_layers, _walk])
-def test_part_of_a_large_pending_graph_is_not_planned_as_a_whole(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_pending_graph_is_not_planned_while_it_grows(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(TIMES):
         make()
     asked: list[object] = []

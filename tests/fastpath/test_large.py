@@ -75,7 +75,7 @@ def test_tensors_above_the_byte_limit_are_planned_by_python(planned: list[object
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_graphs_too_large_for_a_launch_record_are_known_in_other_sizes(planned: list[object], python_frames: list[bytes]) -> None:
+def test_graphs_too_large_for_a_launch_record_of_new_sizes_are_planned_once_each(planned: list[object], python_frames: list[bytes]) -> None:
     x, y = operands()
     sizes = [300_001 + 1031 * k for k in range(60)]
     for n in sizes[:40]:

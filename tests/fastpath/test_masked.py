@@ -217,7 +217,7 @@ def test_masked_write_of_another_shape_raises() -> None:
         x[mask] = y[~mask] * 2.0
 
 
-def test_selection_is_right_in_whatever_reads_it() -> None:
+def test_selection_by_a_mask_equals_numpy_in_each_of_its_readers() -> None:
     for _ in range(TIMES):
         x, y, mask, (a, b, m) = _picture()
         assert (x[mask] + y[mask]).max().item() == (a[m] + b[m]).max()

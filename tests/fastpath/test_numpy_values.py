@@ -128,7 +128,7 @@ def test_negative_exponents_of_integers_raise_at_each_call() -> None:
         assert np.allclose((tx.asarray([1.0, 2.0]) ** np.float64(-k)).to_numpy(), [1.0, 2.0**-k])
 
 
-def test_numpy_integers_and_arrays_are_keys() -> None:
+def test_numpy_integers_and_arrays_as_keys_equal_numpy() -> None:
     array = np.arange(12.0).reshape(3, 4)
     x = tx.asarray(array)
     keys: tuple[Any, ...] = (
@@ -144,7 +144,7 @@ def test_numpy_integers_and_arrays_are_keys() -> None:
                 x[key].tolist()
 
 
-def test_numpy_values_are_assigned() -> None:
+def test_assignment_of_numpy_scalars_and_arrays_equals_numpy() -> None:
     array = np.arange(12.0).reshape(3, 4)
     x = tx.asarray(array.copy())
     values: tuple[tuple[Any, Any], ...] = (
@@ -203,7 +203,7 @@ def test_tensors_of_integers_are_indices() -> None:
                 operator.index(wrong)
 
 
-def test_element_is_a_number_after_its_node_was_made() -> None:
+def test_element_with_a_node_still_converts_to_a_number() -> None:
     x = tx.asarray(np.arange(5.0))
     for _ in range(CALLS):
         element = x[3]
@@ -276,7 +276,7 @@ def test_asarray_converts_mixed_lists_and_elements_as_numpy_does(left_to_python:
     assert changed[0].item() == 0.5 and x[0].item() == 0.5
 
 
-def test_numbers_become_tensors_of_their_own() -> None:
+def test_asarray_of_equal_numbers_gives_independent_tensors() -> None:
     for _ in range(CALLS):
         x, y = tx.asarray(1.5), tx.asarray(1.5)
         x += 1
@@ -287,7 +287,7 @@ def test_numbers_become_tensors_of_their_own() -> None:
         assert tx.grad(lambda t: t * t)(tx.asarray(3.0)).item() == 6.0
 
 
-def test_conversions_leave_no_references() -> None:
+def test_conversions_of_numpy_values_keep_reference_counts() -> None:
     x, array, number, key, items = tx.asarray(np.arange(4.0)), np.ones(4), np.float64(2.5), np.int64(1), [1.0, 2.0, 3.0, 4.0]
     pair = (key, slice(None))
     matrix, strings = tx.zeros((2, 2)), ["a", "b", "c", "d"]

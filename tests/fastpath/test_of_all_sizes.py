@@ -66,7 +66,7 @@ def test_reductions_of_new_sizes_read_every_element(line: Any) -> None:
         assert np.allclose(line(x).item(), line(array), rtol=1e-14)
 
 
-def test_operands_of_steps_are_shared_by_all_sizes() -> None:
+def test_step_operands_of_a_template_are_one_object_for_all_sizes() -> None:
     def made(n: int) -> spec.ResultTemplate:
         x, array = numbers(n)
         assert x.sum(axis=0).item() == pytest.approx(array.sum())
@@ -183,7 +183,7 @@ def test_pad_of_new_sizes_is_not_planned_by_python(monkeypatch: pytest.MonkeyPat
     assert not planned
 
 
-def test_where_written_maps_steps_to_the_last_overwriting_step() -> None:
+def test_map_written_nodes_maps_each_step_to_the_last_step_that_overwrites_it() -> None:
     def where(*steps: tuple[int, int | None, bool, int]) -> dict[int, int] | None:
         made = [SimpleNamespace(result_slot=k, overwritten_slot=over, donors=[(over, ())] * last, nbytes=n) for k, over, last, n in steps]
         return graph_launch._map_written_nodes(SimpleNamespace(steps=made))  # type: ignore[arg-type]

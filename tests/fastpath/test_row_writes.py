@@ -154,7 +154,7 @@ def test_write_at_several_index_arrays_equals_numpy(name: str, seen: str, dtype:
             assert np.array_equal(x.numpy(), wanted)
 
 
-def test_write_at_pending_or_traced_indices() -> None:
+def test_write_at_pending_or_traced_indices_equals_numpy() -> None:
     start = np.arange(12.0).reshape(3, 4)
     for _ in range(TIMES):
         x, array = tx.asarray(start), start.copy()

@@ -46,7 +46,7 @@ def test_uint64_operands_with_large_numbers_run_no_python(monkeypatch: pytest.Mo
     assert not asked
 
 
-def test_number_out_of_the_range_of_uint64_raises() -> None:
+def test_uint64_tensor_plus_a_number_out_of_its_range_raises() -> None:
     x = tx.asarray(VALUES.copy())
     for _ in range(3):
         assert (x + 7).tolist()[0] == 7

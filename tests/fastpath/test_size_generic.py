@@ -160,7 +160,7 @@ def words_with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", LINES)
-def test_rule_makes_the_same_templates_as_recording(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_generic_rule_makes_the_same_templates_as_recording(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line, asked, of = LINES[name], list[object](), SplitCall.of
 
     def noted(*given: Any, **more: Any) -> SplitCall | None:
@@ -197,7 +197,7 @@ def test_values_of_other_sizes_match_python_methods(name: str) -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_sizes_covered_by_a_rule_run_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_covered_by_a_size_generic_rule_run_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_of_it(n: int) -> list[Any]:
         x, y = matrices(n, n + 1)
         row = x[:, 0].copy()
@@ -218,7 +218,7 @@ def test_sizes_covered_by_a_rule_run_no_python(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("afresh")
-def test_random_lines_and_sizes_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_operations_of_random_sizes_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(7)
     drawn = [(rng.choice(list(LINES)), rng.randrange(2, 50), rng.randrange(2, 50)) for _ in range(600)]
     found = [bits(LINES[name], n, m) for name, n, m in drawn]
@@ -230,7 +230,7 @@ def test_random_lines_and_sizes_match_python(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool", "complex128"])
-def test_rules_hold_for_every_dtype(dtype: str) -> None:
+def test_size_generic_rules_give_python_results_for_every_dtype(dtype: str) -> None:
     def line(n: int, m: int) -> list[Any]:
         x, y = matrices(n, m, dtype)
         return [(x == y).tolist(), x.T.tolist(), x.sum(axis=0).tolist(), tx.where(x == y, x, y).tolist(), (x * y).tolist()]
@@ -241,7 +241,7 @@ def test_rules_hold_for_every_dtype(dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_errors_at_other_sizes_match_python() -> None:
+def test_errors_at_sizes_covered_by_a_rule_name_the_operation() -> None:
     for n in range(5, 30):
         x, y = matrices(n, n + 1)
         assert (x + y).shape == (n, n + 1) and (x.reshape(n + 1, n)).shape == (n + 1, n)
@@ -259,7 +259,7 @@ def test_errors_at_other_sizes_match_python() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_rules_are_correct_inside_grad_and_vmap() -> None:
+def test_size_generic_rules_are_correct_inside_grad_and_vmap() -> None:
     def slope(x: Any) -> Any:
         return (tx.softmax(x * 2.0) * x).sum() + x.mean()
 
@@ -287,7 +287,7 @@ def test_failed_trace_with_symbolic_sizes_changes_nothing(monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("afresh")
-def test_number_of_traces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_traces_with_symbolic_sizes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = size_generic._trace_count
     monkeypatch.setattr(size_generic, "MAX_TRACES", looks + 2)
     for n in range(5, 40):
@@ -309,7 +309,7 @@ def test_tracing_is_deferred_while_another_thread_computes(monkeypatch: pytest.M
     assert any(known.entries for known in size_generic._templates_by_signature.values())
 
 
-def test_python_methods_stay_until_the_last_aside_ends() -> None:
+def test_python_methods_stay_until_the_last_disabled_context_ends() -> None:
     def own() -> bool:
         return type(vars(tx.Tensor)["__add__"]).__name__ == "function" if "__add__" in vars(tx.Tensor) else True
 
@@ -324,7 +324,7 @@ def test_python_methods_stay_until_the_last_aside_ends() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_rules_are_found_again_after_layout_keys_are_cleared() -> None:
+def test_size_generic_rules_are_made_again_after_layout_keys_are_cleared() -> None:
     from tenxor.graph.node import _recipes
     from tenxor.layout import layout_key
 
@@ -337,7 +337,7 @@ def test_rules_are_found_again_after_layout_keys_are_cleared() -> None:
     assert sum(len(known.entries) for known in size_generic._templates_by_signature.values()) >= 2
 
 
-def test_keeps_order_is_correct_after_layout_keys_are_cleared() -> None:
+def test_recipe_knows_whether_it_keeps_the_order_after_layout_keys_are_cleared() -> None:
     from tenxor.layout import layout, layout_key
 
     x = tx.ones((3, 5)).realize()

@@ -52,7 +52,7 @@ def mismatch(name: str, n: int, x: Any, y: Any, m: Any) -> float:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_new_sizes_are_neither_planned_nor_bound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_at_new_sizes_are_neither_planned_nor_instantiated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, m = (tx.asarray(a.copy()).realize() for a in (X, Y, M))
     for n in (7, 9, 11, 13, 17, 18, 20, 22, 33, 34, 36, 38):  # shorter than vectors, and longer: these are planned otherwise
         assert mismatch(name, n, x, y, m) < 1e-11
@@ -153,7 +153,7 @@ def test_short_programs_are_not_planned_again(name: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("size", [50_000, 3_000, 7])
-def test_equal_scalars_of_one_call_may_differ_in_the_next(size: int) -> None:
+def test_call_with_equal_scalars_is_not_replayed_wrongly_for_different_scalars(size: int) -> None:
     """Replayed calls once read the very same scalar twice. A plan made then used it for both operands, which is wrong where they differ."""
     a, b = np.linspace(-3, 8, size), np.linspace(9, -4, size)
     x, y = tx.asarray(a).realize(), tx.asarray(b).realize()
@@ -167,7 +167,7 @@ def test_equal_scalars_of_one_call_may_differ_in_the_next(size: int) -> None:
                 assert abs(found - (a.clip(*one) + b.clip(*other))).max() < 1e-14
 
 
-def test_thousands_of_views_are_kept_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_of_views_keeps_thousands_of_views(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python makes few of them again: two views that belong in one row of the table are both there."""
     x = tx.zeros((500, 500)).realize()
     after = [(k, slice(k + 1, None)) for k in range(499)]

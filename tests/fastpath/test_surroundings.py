@@ -127,7 +127,7 @@ def test_replaced_methods_keep_signature_and_docstring() -> None:
         assert getattr(Tensor, name).__doc__ == inspect.getattr_static(Tensor, name).__doc__
 
 
-def test_objects_of_the_fast_path_to_ship_are_those_of_the_running_code() -> None:
+def test_object_table_to_ship_is_that_of_the_running_fast_path() -> None:
     objects = fastpath.get_object_table()
     assert objects is not None and fastpath.fast_path is not None
     assert objects.identity == fastpath.fast_path.object_table.identity
@@ -147,7 +147,7 @@ def test_index_method_of_a_key_is_called_once() -> None:
         assert len(asked) == k + 1
 
 
-def test_too_many_indices_raise() -> None:
+def test_too_many_indices_raise_for_reads_and_writes() -> None:
     x = tx.asarray(np.arange(3.0))
     for key in ((..., 2, 0), (0, ..., 0), (..., 0, slice(None)), (None, 0, ..., 0, 1), (0, 0)):
         assert outcome_of(lambda key=key: x[key])[0] is IndexOutOfRange

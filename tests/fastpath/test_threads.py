@@ -136,7 +136,7 @@ def test_fast_path_in_several_threads_matches_its_fallback() -> None:
     assert wrong == []
 
 
-def test_patient_contexts_may_end_in_any_order() -> None:
+def test_count_of_open_recording_contexts_is_right_when_they_end_in_any_order() -> None:
     """The last one restores the count; otherwise nothing would be computed eagerly any more."""
     first, second = recording_call(), recording_call()
     before = open_context_count.value

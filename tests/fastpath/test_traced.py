@@ -56,7 +56,7 @@ def record_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list
 
 
 @pytest.mark.parametrize("mode", [tx.no_grad, nullcontext])
-def test_a_step_traced_again_is_traced_and_found_without_python(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_step_traced_again_uses_recorded_calls_and_the_kept_loop(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     w, b, xs, h = map(tx.asarray, (W, B, XS, H))
     run = lambda: tx.scan(make_step(w.requires_grad_(), b), h, xs)
     with mode():
@@ -124,7 +124,7 @@ def compute_variant(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_kept_loop_serves_no_other_loop(variant: str) -> None:
+def test_kept_scan_loop_is_not_reused_for_a_different_scan(variant: str) -> None:
     for arguments in ({}, VARIANTS[variant], {}, VARIANTS[variant], VARIANTS["all on the tape"], VARIANTS[variant]):
         found = compute_variant(tx.scan, **dict(arguments))
         with disabled():
@@ -165,7 +165,7 @@ def test_replayed_calls_of_traced_tensors_keep_constants(is_recorded_first: bool
         np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-10)
 
 
-def test_a_function_traced_again_by_vmap_is_traced_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_traced_again_by_vmap_uses_recorded_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     w, xs = map(tx.asarray, (W.T, XS[0]))
     run = lambda: tx.vmap(lambda x: tx.tanh(x @ w).sum() * 2.0 + x[1:])(xs)
     for _ in range(3):
@@ -177,7 +177,7 @@ def test_a_function_traced_again_by_vmap_is_traced_without_python(monkeypatch: p
     np.testing.assert_allclose(found.to_numpy(), np.tanh(XS[0] @ W.T).sum(axis=1)[:, None] * 2.0 + XS[0][:, 1:], rtol=1e-12)
 
 
-def test_traced_tensors_have_no_values_on_the_fast_path() -> None:
+def test_reading_values_of_traced_tensors_raises_in_scan_and_vmap() -> None:
     def step(h: Any, x: Any) -> tuple[Any, Any]:
         y = h * x + 1.0
         for read in (lambda: float(y.sum()), lambda: y.tolist(), lambda: bool((y > 0).all()), lambda: np.asarray(y)):
@@ -191,7 +191,7 @@ def test_traced_tensors_have_no_values_on_the_fast_path() -> None:
         assert tx.vmap(lambda x: step(h, x)[1])(xs).tolist() == [[2.0, 2.0]] * 3
 
 
-def test_a_loop_may_run_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_may_run_the_same_loop_inside_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """As from a signal handler, between two parts of the loop."""
     run = lambda x: tx.scan(lambda s, x: (s * 0.5 + x, s * 2.0), tx.zeros(3) + x, tx.ones((9, 3)) * x)
     expected = {x: [t.tolist() for t in run(x)] for x in (1.0, 7.0)}

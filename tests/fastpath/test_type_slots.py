@@ -172,7 +172,7 @@ def test_methods_assigned_to_tensor_replace_operators(monkeypatch: pytest.Monkey
     fastpath.fast_path.install()  # type: ignore[union-attr]  # which that has undone in part
 
 
-def test_aside_removes_and_restores_operator_slots() -> None:
+def test_disabled_removes_and_restores_operator_slots() -> None:
     def standing() -> list[int | None]:
         numbers = [("", TP_AS_NUMBER_OFFSET, entry) for entry in _BINARY.values()]
         return [_view_slot(Tensor, table, entry).value for _, table, entry in (*SLOT_LOCATIONS.values(), *numbers)]
@@ -184,7 +184,7 @@ def test_aside_removes_and_restores_operator_slots() -> None:
     assert standing() == ours
 
 
-def test_iteration_ends_and_sees_writes() -> None:
+def test_iteration_over_a_tensor_ends_and_sees_writes_made_meanwhile() -> None:
     for _ in range(3):
         x = tx.asarray([1.0, 2.0, 3.0])
         met = []

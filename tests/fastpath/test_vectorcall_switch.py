@@ -164,7 +164,7 @@ def test_function_registered_later_uses_the_fast_path_at_once() -> None:
         patchable_functions.remove(made)
 
 
-def test_aside_removes_and_restores_entries_of_functions() -> None:
+def test_disabled_removes_and_restores_vectorcall_entries_of_functions() -> None:
     def standing() -> list[int]:
         return [ctypes.c_ssize_t.from_address(id(function) + module._find_vectorcall_offset()).value for function in patchable_functions]
 

@@ -87,7 +87,7 @@ def numpy_result(function: Callable[..., Any], *args: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", list(functions()))
-def test_numpy_function_arguments_by_position_and_name(function: Any) -> None:
+def test_numpy_functions_take_arguments_by_position_as_by_name(function: Any) -> None:
     every = inspect.signature(function).parameters.values()
     needed = [p for p in every if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) and p.default is P.empty]
     others = [p for p in every if p.kind is P.POSITIONAL_OR_KEYWORD and p.default is not P.empty]
@@ -113,7 +113,7 @@ def test_numpy_function_arguments_by_position_and_name(function: Any) -> None:
             assert_same(function(*as_tensors(given), *values[:-1], np._NoValue), numpy_result(function, *given, *values[:-1]))
 
 
-def test_std_and_var_accept_positional_options() -> None:
+def test_np_std_and_np_var_of_tensors_accept_positional_options() -> None:
     t = tx.asarray(M)
     assert_same(np.std(t, 0, None, None, 1), np.std(M, 0, None, None, 1))
     out = tx.zeros(4)
@@ -122,7 +122,7 @@ def test_std_and_var_accept_positional_options() -> None:
     assert_same(np.var(t, 1, mean=np.mean(t, 1, keepdims=True)), np.var(M, 1))
 
 
-def test_positional_out_is_written() -> None:
+def test_out_given_by_position_to_numpy_functions_is_written() -> None:
     t, out, row = tx.asarray(M), tx.zeros((3, 4)), tx.zeros(4)
     assert np.round(t / 3, 1, out) is out and out.tolist() == np.round(M / 3, 1).tolist()
     assert np.ptp(t, 0, row) is row and row.tolist() == np.ptp(M, 0).tolist()
@@ -197,7 +197,7 @@ def test_missing_axis_raises_the_axis_error_of_numpy() -> None:
     assert str(sent) == str(error)
 
 
-def test_indices_from_requires_square_or_2d_shapes() -> None:
+def test_diag_and_triangle_indices_from_reject_other_shapes() -> None:
     for shape in ((3,), (2, 3), (2, 2, 3)):
         with pytest.raises(ShapeError, match=r"np\.diag_indices_from: shape .* has no single diagonal"):
             np.diag_indices_from(tx.zeros(shape))

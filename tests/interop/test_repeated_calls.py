@@ -96,7 +96,7 @@ def test_numpy_function_arguments_are_distinguished_at_each_call() -> None:
 
 
 @pytest.mark.parametrize("name", UFUNCS)
-def test_repeated_ufunc_call_uses_the_recorded_way(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_ufunc_call_uses_the_recorded_dispatch(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = UFUNCS[name], tx.asarray(A)
     expected = call(A)
     agree(call(x), expected)
@@ -108,7 +108,7 @@ def test_repeated_ufunc_call_uses_the_recorded_way(name: str, machine_code: bool
 
 
 @pytest.mark.parametrize("name", WITH_ARRAYS)
-def test_repeated_ufunc_call_with_arrays_uses_the_recorded_way(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_ufunc_call_with_arrays_uses_the_recorded_dispatch(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = WITH_ARRAYS[name], tx.asarray(A)
     agree(call(x), call(A))
     monkeypatch.setattr(numpy_ufuncs, "apply_ufunc", None)

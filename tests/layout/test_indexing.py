@@ -148,7 +148,7 @@ def test_index_of_another_type_is_an_error():
         layout.index((..., 0, ...))
     with pytest.raises(BadIndex, match="only one Ellipsis"):
         layout.oindex((..., ...))
-    with pytest.raises(BadIndex, match=r"the slice of axis 0, .*'a'.*, needs integers or None"):
+    with pytest.raises(BadIndex, match=r"the slice of axis 0 is .*'a'.*; its start, stop and step must be integers or None"):
         layout.index((slice("a", None),))
 
 
@@ -218,11 +218,11 @@ def test_list_index_out_of_range_raises_at_once():
 
 
 def test_list_of_wrong_type_or_length_is_an_error():
-    with pytest.raises(IndexOutOfRange, match="the list of bools for axis 0 has 2 entries; its size is 4"):
+    with pytest.raises(IndexOutOfRange, match="the list of bools for axis 0 has 2 entries; it must have 4"):
         contiguous(4, 5).oindex(([True, False],))
-    with pytest.raises(BadIndex, match="the list of indices for axis 1 holds float64; it needs ints or bools"):
+    with pytest.raises(BadIndex, match="the list of indices for axis 1 holds float64; it must hold ints or bools"):
         contiguous(4, 5).oindex((None, [0.5]))
-    with pytest.raises(BadIndex, match="the list of indices for axis 0 has 2 axes; it needs exactly one"):
+    with pytest.raises(BadIndex, match="the list of indices for axis 0 has 2 axes; it must have one"):
         contiguous(4, 5).oindex(([[0, 1]],))
     with pytest.raises(BadIndex, match="the list of indices for axis 0 is ragged"):
         contiguous(4, 5).oindex(([[0], [1, 2]],))

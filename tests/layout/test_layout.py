@@ -73,7 +73,7 @@ def test_squeeze_and_expand_dims_change_axes_of_size_1():
     assert layout.squeeze((0, -1)).shape == (3,)
     assert contiguous(3).expand_dims(0).shape == (1, 3)
     assert contiguous(3).expand_dims((0, -1)).shape == (1, 3, 1)
-    with pytest.raises(ShapeError, match=r"squeeze: axis 1 of shape \(1, 3, 1\) has size 3, not 1"):
+    with pytest.raises(ShapeError, match=r"squeeze: axis 1 of shape \(1, 3, 1\) has size 3; it must be 1"):
         layout.squeeze(1)
     with pytest.raises(AxisError, match="expand_dims: axis 2 does not exist in a tensor of 2 axes"):
         contiguous(3).expand_dims(2)
@@ -119,7 +119,7 @@ def test_windows_overlap_in_memory():
 
 
 def test_window_longer_than_its_axis_is_an_error():
-    with pytest.raises(ShapeError, match="windows: a window reaches over 7 elements, axis 1 has only 6"):
+    with pytest.raises(ShapeError, match="windows: a window reaches over 7 elements, but axis 1 has 6"):
         contiguous(2, 6).windows(1, 4, dilation=2)
     with pytest.raises(ArgumentError, match="windows: size 2, step 0 and dilation 1 must all be at least 1"):
         contiguous(6).windows(0, 2, step=0)

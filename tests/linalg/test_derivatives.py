@@ -231,7 +231,7 @@ def test_backward_of_inv_through_views_of_a_matrix_equals_that_of_solve() -> Non
     np.testing.assert_allclose(x.grad.to_numpy(), y.grad.to_numpy(), rtol=1e-10)
 
 
-def test_linalg_functions_without_derivative_raise_with_advice() -> None:
+def test_linalg_results_without_derivative_raise_and_name_the_option_to_use() -> None:
     x = random((4, 2)).requires_grad_()
     assert not tx.argsort(x).requires_grad and not tx.searchsorted(tx.sort(x[:, 0]), 0.5).requires_grad
     for function, words in (

@@ -140,7 +140,7 @@ def test_matrix_functions_reject_invalid_matrices_and_arguments() -> None:
             function(x)
     with pytest.raises(LinearAlgebraError, match="singular"):
         L.matrix_power(tx.ones((2, 2)), -1)
-    with pytest.raises(ShapeError, match=r"cross: axis -1 of shape \(2, 2\) has size 2"):
+    with pytest.raises(ShapeError, match=r"cross: axis -1 of x2, of shape \(2, 2\), has size 2"):
         L.cross(x, tx.ones((2, 2)))
     with pytest.raises(AxisError, match="cross"):
         L.cross(x, x, axis=2)

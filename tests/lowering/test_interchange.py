@@ -63,7 +63,7 @@ def blocks(kernel: Kernel) -> list[int]:
 
 class TestColumns:
     @pytest.mark.parametrize("name", ["sum", "max", "prod", "any", "argmax"])
-    def test_column_reduction_keeps_a_row_of_states(self, name: str) -> None:
+    def test_column_reduction_keeps_a_row_of_accumulators(self, name: str) -> None:
         kernel = kernel_of(getattr(tx, name)(ones(ROWS_PER_CHUNK + 1, 30), axis=0))
         (outer,) = kernel.body
         assert isinstance(outer, For) and outer.block == SHORT_ROW_COLUMNS and kernel.shared_axis >= 0
@@ -102,7 +102,7 @@ class TestColumns:
         assert keep.size == SHORT_ROW_COLUMNS and "sqrt" in repr(keep.value) and "sqrt" not in repr(update)
         assert not statements_of(kernel_of((x - y).sum(axis=0)), RowStore)  # one load is no work
 
-    def test_nested_reductions_keep_a_row_of_states_each(self) -> None:
+    def test_nested_reductions_keep_a_row_of_accumulators_each(self) -> None:
         x = ones(30, 11, 20)
         kernel = kernel_of(tx.reduce(lambda a, e: a * 0.5 - e, x.sum(axis=1), axis=1, initial=0.0))
         (outer,) = kernel.body

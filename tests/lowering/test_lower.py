@@ -94,7 +94,7 @@ class TestElementwise:
         only_kernel(compute(z))
         assert value(z).tolist() == [0.0, -4094.0]
 
-    def test_user_function_is_expanded(self) -> None:
+    def test_operations_of_a_user_function_are_lowered_inline(self) -> None:
         x, y = Arg(0, float32), Arg(1, float32)
         op = make_custom_op("blend", x * 0.25 + y * call("sqrt", x * x), (float32, float32))
         a = tensor(X)
@@ -407,7 +407,7 @@ class TestStores:
         if model is not None:
             assert np.array_equal(model(value(y)), -values)
 
-    def test_store_through_gathered_views_and_view_chains(self) -> None:
+    def test_store_through_gathered_views_and_view_chains_is_one_kernel(self) -> None:
         x = tensor(CUBE)
         for target in (
             whole_layout(x).oindex(([2, 0], None, [3, 4, 0])),
@@ -463,7 +463,7 @@ class TestEdgeCases:
         compute(y)
         assert value(y).shape == (0,)
 
-    def test_where_and_any_match_numpy(self) -> None:
+    def test_where_and_any_in_one_kernel_match_numpy(self) -> None:
         x = tensor(X)
         y = elementwise("where", elementwise("less", x, Scalar(0.0, float32)), x, Scalar(1.0, float32))
         z = reduction("any", elementwise("logical_not", cast(x, boolean)), [0])

@@ -77,7 +77,7 @@ def test_sequential_reads_have_a_unit_step() -> None:
     assert kernel.axes[0].vector and kernel.axes[0].parallel
 
 
-def test_a_kernel_prints_as_a_program() -> None:
+def test_kernel_text_is_a_program_of_its_loops() -> None:
     x = tensor(X)
     assert str(only_kernel(compute(reduction("sum", elementwise("square", x), [1])))).splitlines() == [
         "kernel square_sum(out p0: float32, p1: float32)",

@@ -294,7 +294,7 @@ PASSES: dict[str, Callable[[LoopNest], LoopNest]] = {
 @pytest.mark.parametrize("name", PASSES)
 @settings(max_examples=100)
 @given(st.data())
-def test_each_pass_preserves_values(name: str, data: st.DataObject) -> None:
+def test_each_lowering_pass_alone_preserves_the_values_of_random_graphs(name: str, data: st.DataObject) -> None:
     """Each pass runs by itself; "none" leaves the loops as they are."""
 
     def lowered(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, KernelBinding]:

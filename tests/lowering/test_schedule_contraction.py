@@ -260,7 +260,7 @@ class TestFusionWithReaders:
         assert [kernel.contraction is not None for kernel in kernels] == [True, False]
         assert np.array_equal(x.to_numpy()[:, ::-1], wanted)
 
-    def test_results_are_finished_later_if_steps_exceed_one_chunk(self) -> None:
+    def test_product_has_a_single_chunk_up_to_the_limit_of_steps(self) -> None:
         assert product_of(ones(20, STEPS_PER_CHUNK) @ ones(STEPS_PER_CHUNK, 50) + 1).has_single_chunk
         assert not product_of(ones(20, STEPS_PER_CHUNK + 1) @ ones(STEPS_PER_CHUNK + 1, 50) + 1).has_single_chunk
 
@@ -354,7 +354,7 @@ class TestThreads:
         assert kernel_of(A @ ones(30, 80)).choose_grain(TARGET.thread_limits) == TARGET.thread_limits.step_grain
 
 
-def test_panels_are_finished_first_if_states_exceed_the_cache() -> None:
+def test_product_has_blocks_of_steps_if_its_accumulators_exceed_the_cache() -> None:
     """The case is about as many steps as rows and columns, and more states than a near cache holds."""
     for rows, steps, columns, steps_first in (
         (1000, 1000, 1000, False),

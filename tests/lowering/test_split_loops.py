@@ -49,7 +49,7 @@ def test_view_chain_is_read_without_division(name: str) -> None:
     assert result.tolist() == (theirs(A) * 2).tolist()  # type: ignore[arg-type, operator]
 
 
-def test_unevenly_cut_view_chain_still_divides() -> None:
+def test_unevenly_cut_view_chain_is_read_by_division() -> None:
     result = tx.asarray(A).realize().T.reshape(24)[1:20] + 1
     assert any(a.base is not None for a in addresses(kernel_of(result)))
     assert result.tolist() == (A.T.reshape(24)[1:20] + 1).tolist()

@@ -155,7 +155,7 @@ class TestPool:
             buffer.array[:] = 7
             assert buffer.address % ALIGNMENT_BYTES == 0 and buffer.array.nbytes >= buffer.nbytes == 5 * MiB
 
-    def test_pool_drops_old_sizes_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_full_pool_drops_blocks_of_old_sizes_for_a_new_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks of an earlier part of a program must not keep out sizes that are needed repeatedly now."""
         pool.release(pool.pooled)
         monkeypatch.setattr(module, "MAX_POOLED_BYTES", 8 * MiB)
@@ -171,7 +171,7 @@ class TestPool:
 
 
 class TestCounts:
-    def test_memory_in_use_follows_the_tensors(self) -> None:
+    def test_memory_in_use_counts_each_storage_once_from_its_computation_on(self) -> None:
         before = used()
         t = tx.zeros(MiB, dtype=tx.uint8)
         assert memory().in_use == before  # it is not in memory yet

@@ -137,7 +137,7 @@ def test_pool_of_changing_sizes_is_bounded_by_memory_in_use(blocks: Blocks) -> N
         assert sum(size * len(free) for size, free in blocks.pool.free_blocks.items()) == blocks.pool.pooled
 
 
-def test_new_sizes_are_served_by_larger_blocks(blocks: Blocks) -> None:
+def test_free_block_at_most_half_as_large_again_serves_a_new_size(blocks: Blocks) -> None:
     allocate(10 * MiB)
     for n in (9, 7, 8):
         buffer = allocate(n * MiB)
@@ -259,7 +259,7 @@ def test_unused_blocks_are_released_gradually(blocks: Blocks) -> None:
     assert held[1:] == sorted(held[1:], reverse=True) and held[-1] <= SPARE_BYTES
 
 
-def test_short_pause_keeps_pooled_blocks(blocks: Blocks) -> None:
+def test_pooled_blocks_survive_a_pause_shorter_than_the_decay_time(blocks: Blocks) -> None:
     allocate(1024 * MiB)
     blocks.now += 0.9 * module.DECAY_S
     allocate(1024 * MiB)
@@ -349,7 +349,7 @@ def test_fast_path_blocks_of_changing_sizes_are_bounded() -> None:
         assert 4 * size <= pool.small_block_bytes[module.POOLED] <= MAX_FREE_BYTES
 
 
-def test_results_of_a_few_mib_cause_no_memory_pressure() -> None:
+def test_repeated_results_of_a_few_mib_cause_no_memory_pressure() -> None:
     x = tx.ones(350_000, dtype=tx.float32).realize()
     pool.reset_pressure()
     for _ in range(5):
@@ -368,7 +368,7 @@ def test_totals_are_valid_again_after_an_operation_that_raised(blocks: Blocks, m
     assert own_pool._totals[0] == own_pool._latest_operation and not own_pool._operations_in_progress
 
 
-def test_totals_of_an_operation_within_another_one_count_as_outdated(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_byte_totals_computed_during_another_pool_operation_are_outdated(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     """A finalizer may use the pool in the middle of an operation; the outer operation changes the counts afterwards."""
     own_pool, make_block = blocks.pool, Pool.make_block
     numbers, held = list[int](), Buffer(1 << 12)

@@ -357,7 +357,7 @@ LARGE: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
 
 @pytest.mark.parametrize("dtype", [float32, float64, int64], ids=str)
 @pytest.mark.parametrize("name", LARGE)
-def test_bits_do_not_depend_on_the_number_of_threads(name: str, dtype: DType, threads: Callable[[int], None]) -> None:
+def test_bits_of_fused_programs_do_not_depend_on_the_number_of_threads(name: str, dtype: DType, threads: Callable[[int], None]) -> None:
     n = (SIZE // 6144 + 1) * 6144
     a, b = tensor(random(dtype, n)), tensor(random(dtype, n, 1))
     threads(1)

@@ -331,7 +331,7 @@ def test_uniform_never_rounds_up_to_the_high_end() -> None:
     assert x.max() == np.float32(1e6 + 1 - 1 / 16)
 
 
-def test_range_of_a_single_number_gives_that_number() -> None:
+def test_draws_from_a_range_of_one_number_give_that_number() -> None:
     assert set(Generator(2).uniform(3, 3, 10).tolist()) == {3.0}
     assert set(Generator(2).normal(3, 0, 10).tolist()) == {3.0}
     assert set(Generator(2).integers(3, 4, 10).tolist()) == {3}
@@ -469,7 +469,7 @@ def test_choice_is_uniform_with_and_distinct_without_replacement() -> None:
 # Empty draws
 
 
-def test_draws_of_empty_and_0d_shapes() -> None:
+def test_every_draw_accepts_empty_and_0d_shapes() -> None:
     for draw in KINDS.values():
         assert draw(Generator(0), (0, 3)).shape == (0, 3)
         assert draw(Generator(0), ()).shape == ()

@@ -102,7 +102,7 @@ def test_long_int32_product_wraps_in_int32() -> None:
     assert result.dtype is tx.int32 and set(result.ravel().tolist()) == {np.int64(40_000 << 20).astype(np.int32).item()}
 
 
-def test_index_error_in_a_block_is_raised() -> None:
+def test_index_error_in_a_block_of_a_large_reduction_is_raised() -> None:
     x = tx.arange(10).realize()
     index = tx.full((1 << 18,), 3) + tx.arange(1 << 18) // ((1 << 18) - 1) * 7
     index.realize()
@@ -133,7 +133,7 @@ def test_referenced_operand_is_not_overwritten() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1 << 20,), (1, (1 << 20) + 17), (1 << 10, 1 << 10), (3, 1 << 19)])
-def test_huge_reduction_has_more_blocks(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_reductions_are_split_into_small_blocks_and_match_numpy(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Signals are delivered between blocks, so no block may take long."""
     monkeypatch.setattr(sys.modules["tenxor.rewrite.large_reductions"], "MIN_HUGE_ELEMENTS", 1 << 18)
     x = tx.asarray(np.arange(np.prod(shape), dtype=np.uint32).reshape(shape))

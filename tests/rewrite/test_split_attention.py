@@ -218,7 +218,7 @@ def test_explain_shows_attention_as_three_kernels() -> None:
     assert "3 kernels" in tx.explain(attend(q, k, v))
 
 
-def test_few_rows_are_not_split_into_blocks() -> None:
+def test_attention_of_few_rows_is_not_split_into_blocks() -> None:
     q, k, v = operands(length=16, count=1 << 17)
     result = attend(q, k, v)
     assert not block_counts(result)

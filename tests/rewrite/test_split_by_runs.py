@@ -45,14 +45,14 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> Any:
         ([8, 9, 0, 1, 2, 3], [2]),
     ],
 )
-def test_breaks_are_where_the_step_of_a_table_changes(offsets: list[int], breaks: list[int]) -> None:
+def test_breaks_of_an_offset_table_are_where_its_step_changes(offsets: list[int], breaks: list[int]) -> None:
     table = Table(np.array(offsets) - offsets[0])
     assert split_by_runs._find_breaks(table) == breaks
     for start, end in zip([0, *breaks], [*breaks, len(offsets)], strict=True):
         assert len(set(np.diff(offsets[start:end]).tolist())) <= 1
 
 
-def test_number_of_breaks_is_bounded() -> None:
+def test_number_of_breaks_of_an_offset_table_is_bounded() -> None:
     breaks = split_by_runs._find_breaks(Table(np.random.default_rng(0).permutation(5000)))
     assert len(breaks) == split_by_runs.MAX_PIECES + 1
 

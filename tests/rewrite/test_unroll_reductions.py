@@ -109,7 +109,7 @@ def rows_of(row: int, elements: int, dtype: str = "float64") -> tx.Tensor:
         ("sum", MAX_SHORT_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS),
     ],
 )
-def test_many_short_rows_are_unrolled(kind: str, max_row: int, min_elements: int) -> None:
+def test_reductions_are_unrolled_only_for_short_rows_and_many_elements(kind: str, max_row: int, min_elements: int) -> None:
     def rewrite(row: int, elements: int) -> list[Node] | None:
         return unroll_reduction(reduction_of(getattr(rows_of(row, elements), kind)(1)))
 
@@ -141,7 +141,7 @@ def test_rows_compared_with_many_points_are_transposed_first(points: int, axes: 
         assert ((abs(x - y[::step][:, None])).max(-1).numpy() == abs(p - c[::step][:, None]).max(-1)).all()
 
 
-def test_few_rows_are_compared_without_a_copy() -> None:
+def test_few_rows_are_compared_with_many_points_without_a_copy() -> None:
     x, y = tx.ones((2, 8)).realize(), tx.ones((9000, 8)).realize()
     assert "positive" not in kernels(((x[:, None] - y) ** 2).sum(-1))
     assert "positive" not in kernels(((y[:, None] - x) ** 2).sum(-1))  # so few that lanes run along the many

@@ -132,7 +132,7 @@ def test_pooling_of_other_dtypes_matches_numpy() -> None:
 
 
 @pytest.mark.parametrize("length", [2, 3, 5, 8])
-def test_short_rows_are_unrolled(length: int, threads: Callable[[int], None]) -> None:
+def test_reductions_of_many_short_rows_are_unrolled_and_match_numpy(length: int, threads: Callable[[int], None]) -> None:
     x = drawn(33_000, length)
     array = x.to_numpy().astype(np.float64)
     for name in ("sum", "max", "min"):
@@ -166,7 +166,7 @@ def test_sums_of_short_rows_of_other_dtypes_match_numpy(dtype: str) -> None:
         assert set((large * 1).sum(axis=1).tolist()) == {3 << 30}
 
 
-def test_columns_and_longer_rows_are_not_unrolled() -> None:
+def test_reductions_of_columns_few_rows_or_longer_rows_are_not_unrolled() -> None:
     for t in (
         drawn(3, 33_000).sum(axis=0),
         drawn(9000, 9).sum(axis=1),

@@ -51,7 +51,7 @@ def printed(values: Any, **options: Any) -> str:
         ([1j], {"formatter": {"float": str}}, "0.+1.j"),
     ],
 )
-def test_option_changes_the_text(values: Any, options: dict[str, Any], expected: str) -> None:
+def test_each_print_option_changes_the_text(values: Any, options: dict[str, Any], expected: str) -> None:
     assert printed(values, **options) == expected
     before = str(tx.asarray(values))
     tx.set_printoptions(**options)
@@ -65,7 +65,7 @@ def test_option_changes_the_text(values: Any, options: dict[str, Any], expected:
 
 @pytest.mark.parametrize("precision", [0, 1, 3, 8, 15])
 @pytest.mark.parametrize("sign", ["-", "+"])
-def test_digits_are_those_of_numpy(precision: int, sign: Any) -> None:
+def test_printed_digits_equal_those_of_numpy(precision: int, sign: Any) -> None:
     values = np.random.default_rng(0).normal(size=20)
     with np.printoptions(precision=precision, sign=sign, suppress=True, linewidth=10_000):
         expected = np.array2string(values)[1:-1].split()

@@ -391,7 +391,7 @@ def test_scatter_bits_equal_adding_in_order_on_any_thread_count(thread_count: in
         assert t.to_numpy().tobytes() == last_written.tobytes()
 
 
-def test_repeated_index_add_on_a_pending_tensor() -> None:
+def test_hundreds_of_index_add_calls_on_a_pending_tensor_add_exactly() -> None:
     t = tx.zeros(4)
     for _ in range(300):
         t.index_add_(0, [1, 1, 3], 1)

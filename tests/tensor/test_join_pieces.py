@@ -236,7 +236,7 @@ class TestEqualPieces:
 
     @pytest.mark.parametrize("way", ["in order", "backwards", "in other order", "in steps", "written", "an array", "shared"])
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
-    def test_joins_from_any_memory_order(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_joins_of_pieces_in_any_memory_order_equal_numpy(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(join_equal_pieces, "CHUNK_BYTES", portion)
         for dtype in ALL_DTYPES:
             for shape in ((5,), (2, 3), (3, 1, 2)):
@@ -259,7 +259,7 @@ class TestEqualPieces:
                 wanted = tx.complex128 if dtype.is_complex else tx.float64
                 assert tx.asarray(tensors, dtype=wanted).tolist() == np.stack(arrays).tolist()
 
-    def test_joins_of_scalars(self) -> None:
+    def test_joins_of_scalars_of_every_dtype_keep_values_and_dtype(self) -> None:
         for dtype in ALL_DTYPES:
             row = tx.asarray([0, 1, 1] * 10).astype(dtype).realize()
             separate = [tx.asarray(k % 3 > 0).astype(dtype).realize() for k in range(30)]
@@ -271,7 +271,7 @@ class TestEqualPieces:
         zeros = [np.asarray(float(k)) for k in range(30)]
         assert tx.asarray(zeros).tolist() == tx.stack(zeros).tolist() == list(range(30))  # type: ignore[arg-type]
 
-    def test_joins_of_rows_of_one_tensor(self) -> None:
+    def test_joins_of_rows_of_one_tensor_equal_numpy(self) -> None:
         x = np.arange(600.0).reshape(60, 10)
         t = tx.asarray(x).realize()
         for order in (range(60), range(59, -1, -1), [*range(30), *range(10), 7, 7, 8]):
@@ -282,7 +282,7 @@ class TestEqualPieces:
         assert np.array_equal(tx.concat([t[k] for k in several]).to_numpy(), np.concatenate([x[k] for k in several]))
 
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
-    def test_joins_of_views_of_one_tensor(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_joins_of_views_of_one_tensor_equal_numpy(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(join_equal_pieces, "CHUNK_BYTES", portion)
         for dtype in ALL_DTYPES:
             x = np.arange(600).reshape(60, 10) % (2 if dtype is tx.bool else 100)
@@ -302,7 +302,7 @@ class TestEqualPieces:
                 assert tx.asarray(views).tolist() == np.stack(arrays).tolist()
                 assert tx.asarray(views).dtype is dtype
 
-    def test_joins_of_arrays_of_different_lengths(self) -> None:
+    def test_concat_of_many_arrays_of_different_lengths_equals_numpy_or_raises(self) -> None:
         arrays = [np.arange(12.0).reshape(3, 4)[: 1 + k % 3, ::-1] + k for k in range(40)]
         for axis in (0, None):
             result = tx.concat(arrays, axis=axis)  # type: ignore[arg-type]

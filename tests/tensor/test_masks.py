@@ -22,7 +22,7 @@ def assign(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
-def test_masked_write_with_a_mask_computed_from_the_target() -> None:
+def test_masked_write_with_a_mask_computed_from_the_target_equals_numpy() -> None:
     a, t = grid(3, 4)
     t[t > 5] *= -1
     a[a > 5] *= -1
@@ -64,7 +64,7 @@ def test_mask_of_another_shape_raises_even_for_equal_size() -> None:
             t[tx.asarray(mask)] = 0
 
 
-def test_masked_write_through_a_view_of_a_pending_tensor() -> None:
+def test_masked_write_through_a_view_of_a_pending_tensor_equals_numpy() -> None:
     a, t = grid(3, 4)
     a, t = a + 1, t + 1
     a.T[::2][a.T[::2] % 2 == 0] = 0

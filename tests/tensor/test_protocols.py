@@ -88,7 +88,7 @@ def test_item_raises_unless_one_element_is_selected() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
-def test_extreme_integers_are_exact(dtype: str) -> None:
+def test_extreme_integers_convert_and_write_exactly(dtype: str) -> None:
     info = tx.iinfo(dtype)
     t = tx.asarray([info.min, info.max], dtype=dtype)
     assert t.tolist() == [info.min, info.max]
@@ -98,7 +98,7 @@ def test_extreme_integers_are_exact(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_special_floats_are_exact(dtype: str) -> None:
+def test_special_floats_convert_and_pickle_exactly(dtype: str) -> None:
     info = tx.finfo(dtype)
     values = [math.inf, -math.inf, -0.0, info.max, info.min, info.smallest_normal, 1 + info.eps]
     t = tx.asarray([*values, math.nan], dtype=dtype)
@@ -148,7 +148,7 @@ def test_tensors_hash_by_identity() -> None:
 
 
 @views
-def test_every_view_has_text_and_html(make: Callable[[], tx.Tensor]) -> None:
+def test_every_view_has_repr_str_and_html_with_dtype_and_shape(make: Callable[[], tx.Tensor]) -> None:
     t = make()
     for text in (repr(t), str(t), f"{t}", t.to_string(), t._repr_html_()):
         assert isinstance(text, str) and text

@@ -181,7 +181,7 @@ X = tx.zeros((3, 4))
 LONG = tx.zeros((4, 1), dtype=tx.int64)
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "axes": (lambda: tx.gather(X, 0, [1]), ShapeError, r"gather: index has shape \(1,\) and the tensor \(3, 4\); both must"),
-    "a long index": (lambda: tx.scatter(X, 1, LONG, 1), ShapeError, "no longer than the tensor on all axes but 1"),
+    "a long index": (lambda: tx.scatter(X, 1, LONG, 1), ShapeError, "on axes other than axis 1, index must not be longer"),
     "a short src": (lambda: tx.scatter_add(X, 1, [[0, 1]], X[:, :1]), ShapeError, r"src \(3, 1\); src must be .* src.expand\(1, 2\)"),
     "no index": (lambda: tx.gather(X, 0), ArgumentError, r"gather: takes an axis and an index: x.gather\(axis, index\)"),
     "floats": (lambda: X.scatter_add_(0, [[1.5]], 1), BadIndex, "scatter_add_: indices must be integers, not float64"),

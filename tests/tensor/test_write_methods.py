@@ -479,7 +479,7 @@ def test_write_through_one_view_is_seen_by_all_views() -> None:
     assert back.tolist() == [50, 4, 3, 20, 1, 0]
 
 
-def test_thousand_small_writes_to_a_pending_tensor() -> None:
+def test_thousand_small_writes_to_a_pending_tensor_equal_numpy() -> None:
     a, t = np.zeros(50), tx.zeros(50) + 0
     for k in range(1000):
         start = k * 7 % 50

@@ -57,6 +57,23 @@ def test_activations_and_their_gradients_match_formulas(name: str, expected: Any
     gradients_agree(lambda x: (getattr(F, name)(x) ** 2).sum(), x)
 
 
+@pytest.mark.parametrize(
+    ("layer", "options", "message"),
+    [
+        (nn.Conv1d, {"kernel_size": (3, 3)}, r"Conv1d: kernel_size \(3, 3\) has 2 numbers"),
+        (nn.Conv2d, {"kernel_size": (3, 3, 3)}, r"Conv2d: kernel_size \(3, 3, 3\) has 3 numbers"),
+        (nn.Conv2d, {"kernel_size": 0}, r"Conv2d: kernel_size 0 is too small; it must be 1 or more"),
+        (nn.Conv2d, {"stride": (1, 2, 3)}, r"Conv2d: stride \(1, 2, 3\) has 3 numbers"),
+        (nn.Conv1d, {"dilation": (1, 2)}, r"Conv1d: dilation \(1, 2\) has 2 numbers"),
+        (nn.Conv1d, {"padding": (1, 1)}, r"Conv1d: padding \(1, 1\) has 2 numbers"),
+        (nn.Conv2d, {"padding": "full"}, r"Conv2d: padding, if a text, must be 'same' or 'valid', not 'full'"),
+    ],
+)
+def test_convolution_layer_rejects_options_for_another_number_of_axes(layer: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(tx.errors.ArgumentError, match=message):
+        layer(4, 8, **{"kernel_size": 3, **options})
+
+
 def test_normalisations_and_their_gradients_match_formulas() -> None:
     x = drawn(3, 4, 5)
     a = x.to_numpy()

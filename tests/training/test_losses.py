@@ -130,7 +130,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_loss_errors_state_what_is_required(name: str) -> None:
+def test_invalid_arguments_of_losses_raise_errors_that_state_the_requirement(name: str) -> None:
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         call()

@@ -238,7 +238,7 @@ def test_ignored_classes_do_not_count_in_losses(ignored: int, smoothing: float) 
 
 @pytest.mark.parametrize("dtype", [tx.int8, tx.int64, tx.uint8])
 @pytest.mark.parametrize("wrong", [-1, -3, -4, 3])
-def test_class_out_of_range_raises(wrong: int, dtype: Any) -> None:
+def test_class_out_of_range_raises_in_losses_and_their_gradients(wrong: int, dtype: Any) -> None:
     """The gradient alone raises, too, and so does the fast path."""
     x = tx.asarray(RNG.normal(size=(4, 3)))
     told = wrong % 256 if dtype is tx.uint8 else wrong
@@ -250,7 +250,7 @@ def test_class_out_of_range_raises(wrong: int, dtype: Any) -> None:
                     make(x, classes).realize()
 
 
-def test_class_targets_must_fit_the_logits() -> None:
+def test_class_targets_of_wrong_dtype_or_shape_raise() -> None:
     with pytest.raises(tx.errors.DTypeError, match="nll_loss: target has dtype float64"):
         F.nll_loss(tx.zeros((4, 3)), tx.zeros(4))
     with pytest.raises(tx.errors.ShapeError, match=r"target must have shape \(4,\)"):

@@ -397,7 +397,7 @@ def test_updates_of_complex_parameters_commute_with_rotation(kind: Any) -> None:
     np.testing.assert_allclose(found / turn, wanted, rtol=1e-7, atol=1e-12)
 
 
-def test_computed_tensor_is_no_parameter() -> None:
+def test_optimizer_rejects_a_computed_tensor_as_parameter() -> None:
     with pytest.raises(tx.errors.ArgumentError, match="computed from others"):
         tx.optim.SGD([tx.nn.Parameter([1.0]) * 2.0])
 
