@@ -135,9 +135,7 @@ def check(folder: PrivateDir) -> int:
 
 
 def clear(folder: PrivateDir) -> int:
-    """Remove every file named like a kernel from the folder; print what could not be removed, and how much was. Return 1 after a failure,
-    otherwise 0.
-    """
+    """Remove every file named like a kernel from the folder, and print failures and the bytes removed. Return 1 after a failure, or 0."""
     removed, left = [], 0
     for name, status in kernel_disk_cache.list_files(folder).items():
         try:

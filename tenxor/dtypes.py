@@ -108,12 +108,12 @@ class DType:
 
     @property
     def type(self) -> type[np.generic]:
-        """The NumPy scalar type; for bfloat16 that of ml_dtypes, if imported, otherwise UnknownAttribute is raised."""
+        """The NumPy scalar type; for bfloat16 the type of ml_dtypes. Raise UnknownAttribute if ml_dtypes is not imported."""
         return self.__numpy_dtype__.type
 
     @property
     def char(self) -> str:
-        """The NumPy letter of the dtype, such as "f"; for bfloat16 that of ml_dtypes, if imported, otherwise UnknownAttribute is raised."""
+        """The NumPy letter, such as "f"; for bfloat16 the letter of ml_dtypes. Raise UnknownAttribute if ml_dtypes is not imported."""
         return self.__numpy_dtype__.char
 
     @property

@@ -131,7 +131,7 @@ tx.show.slider(t.T[::-1]).save(folder / "walk.html")
 
 
 def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
-    """Print a chapter under the number `number`, with its code, and run the code with the variables `names`, which it may change."""
+    """Print a chapter under the number `number`, with the code, and run the code with the variables `names`, in place."""
     print(f"\n{style_text(f'{number}. {chapter.title}', BOLD)}\n{style_text(chapter.about, DIM)}\n")
     for block in chapter.program.strip().split("\n\n"):
         for statement, code in split_statements(block):
@@ -149,9 +149,9 @@ def split_statements(block: str) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def run(statement: ast.stmt, names: dict[str, Any]) -> None:
-    """Run a statement with the variables `names`, which it may change. Print its value (unless None), or the message of a TenxorError.
+    """Run a statement with the variables `names`; print the value (unless None), or the message of a TenxorError.
 
-    Other errors are raised.
+    Assignments go into `names`. Errors of further types are raised.
     """
     try:
         if isinstance(statement, ast.Expr):
@@ -222,7 +222,7 @@ def first_line(program: Path) -> str:
 
 
 def load(program: Path) -> ModuleType:
-    """Execute the Python file `program` as a module outside any package, and return the module. It is not put into `sys.modules`."""
+    """Execute the Python file `program` as a module outside any package, and return the module. `sys.modules` stays."""
     spec = importlib.util.spec_from_file_location(program.stem, program)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -281,7 +281,7 @@ def iter_operations(e: Expr) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run the complete tour: print all chapters, and write the figures into a new temporary folder, whose path is printed."""
+    """Run the complete tour: print all chapters, and write the figures into a new temporary folder. Print the path of the folder."""
     fastpath.start()  # now, so that compiling the fast path is not counted below
     plan_disk_cache.disable_stored_plans()  # plans are made anew, so that kernels can be described
     start = perf_counter()

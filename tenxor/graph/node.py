@@ -189,9 +189,9 @@ tape_mode: ContextVar[bool | None] = ContextVar("tracking", default=True)
 def use_tape_mode(value: bool | None = True) -> Iterator[None]:
     """Set `tape_mode` to `value` for this thread while the context is open, and then restore it.
 
-    With True, a new node gets a tape node if a source has one. With False or None it gets none. These two differ for a node that reads an
-    argument of a traced function (`vmap`, `scan`): with False its derivatives by the argument are 0 (`TRACED_CONSTANT`). With None they
-    must never be asked for.
+    With True, a new node gets a tape node if a source has one. With False or None the node has no tape node. The two differ for a node
+    that reads an argument of a traced function (`vmap`, `scan`). With False, derivatives by the argument are 0 (`TRACED_CONSTANT`); with
+    None, callers must never ask for derivatives.
     """
     previous = tape_mode.get()
     try:
@@ -508,7 +508,7 @@ class Node:
     def set_buffer(self, buffer: Buffer) -> None:
         """Make the node data in `buffer`: `recipe` becomes `data_recipe`, and `sources` and `offsets` become empty; `tape_node` stays.
 
-        Do nothing if the node has another buffer, as a signal handler or finalizer has computed it. `buffer` itself may be set already.
+        Do nothing if the node has another buffer, as a signal handler or finalizer has computed the node. `buffer` may be set already.
         """
         if self.buffer is not None and self.buffer is not buffer:
             return
