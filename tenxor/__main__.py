@@ -135,7 +135,7 @@ def check(folder: PrivateDir) -> int:
 
 
 def clear(folder: PrivateDir) -> int:
-    """Remove every file named like a kernel. Return 1 if a file could not be removed, otherwise 0."""
+    """Remove every file named like a kernel from the folder, and print failures and the bytes removed. Return 1 after a failure, or 0."""
     removed, left = [], 0
     for name, status in kernel_disk_cache.list_files(folder).items():
         try:

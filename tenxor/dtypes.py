@@ -108,12 +108,12 @@ class DType:
 
     @property
     def type(self) -> type[np.generic]:
-        """The NumPy scalar type."""
+        """The NumPy scalar type; for bfloat16 the type of ml_dtypes. Raise UnknownAttribute if ml_dtypes is not imported."""
         return self.__numpy_dtype__.type
 
     @property
     def char(self) -> str:
-        """The NumPy letter of the dtype."""
+        """The NumPy letter, such as "f"; for bfloat16 the letter of ml_dtypes. Raise UnknownAttribute if ml_dtypes is not imported."""
         return self.__numpy_dtype__.char
 
     @property
@@ -365,7 +365,7 @@ def complex_dtype_of(component_dtype: DType) -> DType:
 
 
 def check_real(op: str, source: DType, target: DType) -> None:
-    """Raise DTypeError, beginning with `op`, if a conversion would drop the imaginary parts of complex elements."""
+    """Raise DTypeError, beginning with `op`, if `source` is complex and `target` is neither complex nor bool: imaginary parts are lost."""
     if source.kind == "complex" and target.kind not in ("complex", "bool"):
         raise DTypeError(f"{op}: {source} as {target} would drop the imaginary parts; take tx.real(x), tx.imag(x) or tx.abs(x) of it first")
 

@@ -131,7 +131,7 @@ tx.show.slider(t.T[::-1]).save(folder / "walk.html")
 
 
 def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
-    """Print a chapter, and run its program with the variables `names`."""
+    """Print a chapter under the number `number`, with the code, and run the code with the variables `names`, in place."""
     print(f"\n{style_text(f'{number}. {chapter.title}', BOLD)}\n{style_text(chapter.about, DIM)}\n")
     for block in chapter.program.strip().split("\n\n"):
         for statement, code in split_statements(block):
@@ -149,7 +149,10 @@ def split_statements(block: str) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def run(statement: ast.stmt, names: dict[str, Any]) -> None:
-    """Run a statement, and print its value (unless None), or the message of a TenxorError."""
+    """Run a statement with the variables `names`; print the value (unless None), or the message of a TenxorError.
+
+    Assignments go into `names`. Errors of further types are raised.
+    """
     try:
         if isinstance(statement, ast.Expr):
             value = eval(compile(ast.Expression(statement.value), "<tour>", "eval"), names)
@@ -174,7 +177,10 @@ def style_text(text: str, style: str) -> str:
 
 
 def show_digits(number: int, program: Path = DIGITS) -> None:
-    """Run the example on handwritten digits, and list the kernels made for it; print a note if the example is not installed."""
+    """Print the chapter with the number `number`: run the example `program` on handwritten digits, and list the kernels made for it.
+
+    Print a note instead if the file `program` is missing, as in an installed package.
+    """
     print(f"\n{style_text(f'{number}. Handwritten digits', BOLD)}")
     if not program.is_file():
         print(MISSING_EXAMPLES)
@@ -190,7 +196,10 @@ def show_digits(number: int, program: Path = DIGITS) -> None:
 
 
 def show_training(number: int, folder: Path, examples: Path = EXAMPLES) -> None:
-    """Train two networks, on handwritten digits and on a social network; print a note if the examples are not installed."""
+    """Print the chapter with the number `number`: train two networks, on handwritten digits and on a social network.
+
+    The programs are in the folder `examples`; figures of the loss go into `folder`. At the first missing program, print a note and return.
+    """
     print(f"\n{style_text(f'{number}. Networks that learn', BOLD)}")
     programs = [examples / "digits_network.py", examples / "karate_club.py"]
     for program in programs:
@@ -213,7 +222,7 @@ def first_line(program: Path) -> str:
 
 
 def load(program: Path) -> ModuleType:
-    """Execute a file outside any package, and return the module."""
+    """Execute the Python file `program` as a module outside any package, and return the module. `sys.modules` stays."""
     spec = importlib.util.spec_from_file_location(program.stem, program)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -272,7 +281,7 @@ def iter_operations(e: Expr) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run the complete tour."""
+    """Run the complete tour: print all chapters, and write the figures into a new temporary folder. Print the path of the folder."""
     fastpath.start()  # now, so that compiling the fast path is not counted below
     plan_disk_cache.disable_stored_plans()  # plans are made anew, so that kernels can be described
     start = perf_counter()

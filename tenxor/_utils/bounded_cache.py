@@ -50,7 +50,7 @@ class BoundedCache(dict[object, T]):
         self.record.clear_dependents()
 
     def remove_entries(self) -> None:
-        """Remove every entry."""
+        """Remove every entry of this cache; the dependents stay as they are."""
         super().clear()
         self._nbytes_of.clear()
         self.nbytes = 0

@@ -168,7 +168,10 @@ def sort_sources_first() -> list[CacheRecord]:
 
 
 def add_seconds(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that adds the seconds of each call to `counts[name]`, without the seconds of decorated functions inside."""
+    """Return a decorator that adds the seconds of each call to `counts[name]`, without the seconds of decorated functions inside.
+
+    `name` must be "planner_seconds" or "llvm_seconds". Calls that raise count as well.
+    """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)

@@ -65,7 +65,9 @@ patchable_functions: list[PatchableFunction] = []  # every instance
 def make_patchable(function: Callable[..., Any], routine_name: str, routine_argument: object) -> PatchableFunction:
     """Return a `PatchableFunction` for `function`, with its name, signature, docstring and annotations.
 
-    `routine_name` names the routine of the fast path that may be called instead, and `routine_argument` is passed to this routine.
+    `routine_name` names the routine of the fast path that may be called instead, one of `fastpath/vectorcall_switch.py: ENTRY_KINDS`.
+    `routine_argument` is passed to this routine: the `Op` for "unary", "binary" and "ternary"; a name for "replay" and "convert". The
+    function is added to `patchable_functions`: the fast path redirects it when it is installed, or now if it is installed already.
     """
     wrapper = PatchableFunction(function)
     wrapper.routine_name, wrapper.routine_argument = routine_name, routine_argument
@@ -87,6 +89,6 @@ def make_patchable(function: Callable[..., Any], routine_name: str, routine_argu
 def forget_patchable(function: PatchableFunction) -> None:
     """Take `function` off the list of functions that the fast path redirects when it is installed.
 
-    If `function` is redirected now, the redirection lasts until the fast path is removed.
+    If `function` is redirected now, the redirection lasts until the fast path is removed. Raise ValueError for a function not on the list.
     """
     patchable_functions.remove(function)

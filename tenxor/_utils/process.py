@@ -27,7 +27,10 @@ _QUOTA_FILES = {2: "cpu.max", 1: "cpu.cfs_quota_us"}  # version of control group
 
 
 def read_text(path: FolderPath, max_bytes: int = 1 << 16) -> str:
-    """Return the text of the file `path`, decoded from UTF-8, at most its first `max_bytes` bytes."""
+    """Return the text of the file `path`, decoded from UTF-8, at most its first `max_bytes` bytes.
+
+    Raise OSError if the file cannot be read, and UnicodeDecodeError for bytes that are not UTF-8.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, max_bytes).decode("utf-8")

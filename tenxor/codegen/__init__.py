@@ -19,7 +19,7 @@ BACKEND_NAMES = ("llvm", "interpreter")
 
 
 def _select_backend_name() -> str:
-    """Return the name of the back end that `TENXOR_BACKEND` selects, "llvm" if unset; raise ArgumentError for an unknown name."""
+    """Return the name of the back end that `TENXOR_BACKEND` selects, "llvm" if unset or empty; raise ArgumentError for an unknown name."""
     name = os.environ.get("TENXOR_BACKEND") or BACKEND_NAMES[0]
     if name not in BACKEND_NAMES:
         raise ArgumentError(f"TENXOR_BACKEND: there is no back end {name!r}; choose one of {', '.join(BACKEND_NAMES)}")

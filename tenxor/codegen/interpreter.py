@@ -209,7 +209,7 @@ def run_kernel(
     An item of `operands` has all elements of a buffer as a 1-D array (`bfloat16` as its bits). Addresses of operand k count from element
     `origins[k]`. An item of `tables` has the offsets of a table, in elements. `scalars` and `sizes` are the values of the kernel's
     parameters, in the kernel's order. An access outside of an operand raises IndexOutOfRange, which names the kernel, the operand and the
-    position.
+    position. A value out of range in an `Index` does not raise: it sets the last operand, an int64 flag, to 1.
     """
     with np.errstate(all="ignore"):
         _KernelRun(kernel, operands, tables, scalars, sizes, origins).run_body(kernel.body)
@@ -367,7 +367,7 @@ class _KernelRun:
     def run_stores(self, *stores: Store) -> None:
         """Run adjacent stores: first compute the values of every store, and then write the values to the operands.
 
-        A store with a false predicate writes nothing, and computes no values.
+        A store with a false predicate writes nothing, and computes no values. Raise IndexOutOfRange for an address outside of the operand.
         """
         written = [s for s in stores if s.predicate is None or self.evaluate((s.predicate,))[0]]
         for s, values in [(s, self.evaluate(s.values)) for s in written]:
@@ -477,9 +477,10 @@ class _KernelRun:
         return _make_evaluator_factory(arg_count, len(constants), tuple(operands), results)(*constants, *functions)
 
     def make_step(self, e: Expr) -> Callable[..., ScalarValue]:
-        """Return a function that computes one expression, for an evaluator; `e` must be no `Arg` and no constant.
+        """Return a function that computes one expression, for an evaluator; `e` is a leaf or a primitive operation.
 
-        The function takes the values of the operands of `e`, and returns the value of `e` at the present loop indices.
+        The function takes the values of the operands of `e`, and returns the value of `e` at the present loop indices. `e` must be no
+        `Arg`, no constant, no scalar parameter, and no operation with a formula: `make_evaluator` treats these itself.
         """
         if isinstance(e, Call):
             return get_primitive(e)

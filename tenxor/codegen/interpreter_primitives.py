@@ -227,7 +227,10 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
-    """Return the floor of the exact quotient x / y; 0 for an integer divided by 0."""
+    """Return the floor of the exact quotient x / y; 0 for an integer divided by 0.
+
+    For floats, a quotient that is zero, infinite, NaN or beyond the exact integers is returned as NumPy rounds it.
+    """
     if isinstance(x, int):
         return x // y if y else 0
     quotient = x / y
@@ -237,7 +240,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    """Return the remainder of `_floor_divide`, with the sign of y; 0 for an integer divided by 0."""
+    """Return the remainder x - y floor(x / y), with the sign of y, also for a zero; divided by 0, 0 for integers and NaN for floats."""
     if isinstance(x, int):
         return x % y if y else 0
     remainder = np.fmod(x, y)

@@ -189,8 +189,9 @@ tape_mode: ContextVar[bool | None] = ContextVar("tracking", default=True)
 def use_tape_mode(value: bool | None = True) -> Iterator[None]:
     """Set `tape_mode` to `value` for this thread while the context is open, and then restore it.
 
-    With True, a new node gets a tape node if a source has one. With False, new nodes are constants for derivatives. With None, they get no
-    tape node either, and derivatives are never asked for.
+    With True, a new node gets a tape node if a source has one. With False or None the node has no tape node. The two differ for a node
+    that reads an argument of a traced function (`vmap`, `scan`). With False, derivatives by the argument are 0 (`TRACED_CONSTANT`); with
+    None, callers must never ask for derivatives.
     """
     previous = tape_mode.get()
     try:
@@ -346,8 +347,7 @@ def intern_recipe(
     layout_keys: tuple[LayoutKey | None, ...] = (),
     target: LayoutKey | None = None,
 ) -> Recipe:
-    """Return the interned recipe of `op` with results of `shape` and `dtype`, from sources of `dtypes` read through layouts of
-    `layout_keys`.
+    """Return the interned recipe of `op` for results of `shape` and `dtype`, and sources of `dtypes` read through `layout_keys`.
 
     `target` is the layout key of a write. Equal arguments give the same object each time, unless a layout key is uncacheable.
     """
@@ -506,9 +506,9 @@ class Node:
         return layout
 
     def set_buffer(self, buffer: Buffer) -> None:
-        """Replace the recipe by the computed data in `buffer`.
+        """Make the node data in `buffer`: `recipe` becomes `data_recipe`, and `sources` and `offsets` become empty; `tape_node` stays.
 
-        Do nothing if a signal handler or a finalizer has computed the node meanwhile.
+        Do nothing if the node has another buffer, as a signal handler or finalizer has computed the node. `buffer` may be set already.
         """
         if self.buffer is not None and self.buffer is not buffer:
             return

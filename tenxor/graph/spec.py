@@ -343,7 +343,7 @@ class Spec:
         return self
 
     def clear(self) -> None:
-        """Clear the inline cache."""
+        """Clear the inline cache; the tables stay. Templates of the inline cache are lost unless moved to the tables before."""
         self.inline_cache_0 = self.inline_cache_1 = None
 
     def __repr__(self) -> str:
@@ -462,10 +462,11 @@ result_templates = CacheRecord(
 
 
 def memoized_external_calls(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise `function` by the specs of the arguments, and return the wrapped function.
+    """Memoise `function` by the specs of tensor arguments and by the remaining arguments, and return the wrapped function.
 
-    A call reports each computation by NumPy (`api/host_calls.py`). For arguments of equal specs, the fast path repeats the computations
-    alone, without the Python code of `function`. The size of the result, and whether a result exists, may depend on values.
+    A call is replayed only if `function` announced a direct call for the result, by exactly one call of `report_direct_call`
+    (`api/host_calls.py`). For tensors of equal specs and equal remaining arguments, the fast path then makes the direct call alone, without
+    the Python code of `function`. The size of the result, and whether a result exists, may depend on values.
     """
     return _wrap_for_replay(function, lambda caller: caller.record_reports)
 

@@ -481,7 +481,11 @@ class Pool:
         self.is_under_pressure = self.is_under_pressure or self.collect_freed()[0] + self.foreign_bytes > self.pressure_bytes
 
     def make_block(self, nbytes: int) -> Block | None:
-        """Return a new block of `nbytes` bytes from the system; None if memory does not suffice, or for more than the address space."""
+        """Return a new block of exactly `nbytes` bytes from the system, with undefined content.
+
+        Return None if the system has no memory, or for more than the address space. The limits are not checked, and nothing is counted:
+        the caller, `assign_block`, does both.
+        """
         try:
             self.colour += 1
             if nbytes >= HUGE_PAGE_BYTES:

@@ -108,7 +108,8 @@ META_BUFFER = MetaBuffer()
 def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None) -> Buffer:
     """Return a buffer of at least `nbytes` bytes, aligned to 64, with undefined content.
 
-    Raise OutOfMemory if there is no memory. Its text has the operation `op`, the bytes, and unless `shape` is None the `shape` and `dtype`.
+    Raise OutOfMemory if there is no memory, or if the limit would be exceeded (`set_memory_limit`). The text has the operation `op`, the
+    bytes, and unless `shape` is None the `shape` and `dtype`.
     """
     buffer, capacity = Buffer(nbytes), capacity_of(nbytes)
     if pool.assign_block(buffer, capacity):
@@ -124,7 +125,7 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
 
 
 def try_allocate(nbytes: int) -> Buffer | None:
-    """Return a buffer of at least `nbytes` bytes, aligned to 64, with undefined content; None if there is no memory."""
+    """Return a buffer of at least `nbytes` bytes, aligned to 64, with undefined content; None without memory, or beyond the limit."""
     buffer = Buffer(nbytes)
     return buffer if pool.assign_block(buffer, capacity_of(nbytes)) else None
 
@@ -132,7 +133,8 @@ def try_allocate(nbytes: int) -> Buffer | None:
 def wrap_foreign_memory(address: int, nbytes: int, owner: object, *, is_read_only: bool) -> Buffer:
     """Return a buffer over the `nbytes` bytes at `address`, memory kept alive by `owner`.
 
-    The buffer is externally shared for ever, unless the memory is read-only (`is_read_only`).
+    The buffer is externally shared for ever, unless the memory is read-only (`is_read_only`). The pool counts the bytes as memory pressure
+    (`Pool.record_foreign`).
     """
     if nbytes:
         array: Array = np.frombuffer(memoryview((ctypes.c_ubyte * nbytes).from_address(address)), np.uint8)
@@ -148,8 +150,9 @@ def wrap_foreign_memory(address: int, nbytes: int, owner: object, *, is_read_onl
 
 
 def make_window(buffer: Buffer, start: int, nbytes: int) -> Buffer:
-    """Return a part of the memory of `buffer` as a buffer that keeps the whole alive. `start` and `nbytes` are in bytes.
+    """Return the `nbytes` bytes of the memory of `buffer` from byte `start` on, as a new buffer that keeps the whole alive; no copy.
 
+    The part must lie inside the memory: this is not checked.
     The part is for computation alone: it does not share `externally_shared` and ownership with the whole.
     """
     result = Buffer(nbytes)

@@ -16,9 +16,9 @@ MAX_PART_NS = 8_000_000  # maximal nanoseconds of a part, where possible: signal
 def run_in_threads(compute_range: Callable[[int, int], None], extent: int, work: int, stop: threading.Event | None = None) -> None:
     """Call `compute_range(begin, end)` for consecutive ranges from 0 to `extent` (`end` and `extent` excluded), on several threads.
 
-    At most `num_threads()` threads run. The whole takes about `work` nanoseconds, which decides into how many ranges the extent is cut. No
-    range is started after an error, or after another thread has set `stop`; the function then returns early. The first error of a call is
-    raised, after the end of every call.
+    `extent` must be 1 or more. At most `num_threads()` threads run, the calling thread included. The whole takes about `work` nanoseconds,
+    which decides into how many ranges the extent is cut. No range is started after an error, or after another thread has set `stop`; the
+    function then returns early. The first error of a call is raised, after the end of every call.
     """
     piece_count = min(extent, max(-(-work // MAX_PART_NS), num_threads()))
     step = -(-extent // piece_count)

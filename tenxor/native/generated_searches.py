@@ -45,8 +45,9 @@ def _find_address(name: str) -> int | None:
 def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> bool:
     """Try to compute the operation `op` by generated code, and return whether this was possible.
 
-    Only `searchsorted` and `interp` with contiguous results are computed. `arrays` and `options` are the arguments of `HostOp.compute`. The
-    result goes into `outs`, a single array. If the function returns False, `outs` is unchanged.
+    Only `searchsorted` and `interp` are computed. The result must be contiguous. The queries must be at a constant step in memory, and have
+    the dtype of the sorted operand; neither may be empty. `arrays` and `options` are the arguments of `HostOp.compute`. The result goes
+    into `outs`, a single array. If the function returns False, NumPy must compute the result.
     """
     if op.name not in ("searchsorted", "interp"):
         return False

@@ -70,7 +70,10 @@ def _copy_operand(operand: HostOperand) -> Node:
 
 
 def _view_elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Array]:
-    """Return `node`, already in memory, and a read-only NumPy array of the elements read through `layout`, as elements of `dtype`."""
+    """Return `node` and a read-only NumPy array, without a copy, of the elements read through `layout`, as elements of `dtype`.
+
+    `node` must be in memory, `dtype` known to NumPy, and `layout` have strides: no tables, and no view chain.
+    """
     assert node.buffer is not None
     elements = node.buffer.strided_view(dtype, layout)
     elements.flags.writeable = False

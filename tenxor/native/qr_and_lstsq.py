@@ -97,7 +97,7 @@ def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Arr
     """Return least-squares solutions, sums of squared residuals, ranks and singular values, for a stack of systems `a @ x = b`.
 
     Unlike in NumPy, residuals are also returned for deficient ranks, and for fewer rows than columns. Singular values up to `rcond` times
-    the largest count as 0. Raise LinAlgError if LAPACK does not converge.
+    the largest count as 0. With NumPy's inner loop, the results are in double precision. Raise LinAlgError if LAPACK does not converge.
     """
     rows, columns = a.shape[-2:]
     computed_char, loop = _DOUBLE_CHARS[a.dtype.char], _find_loop("lstsq")

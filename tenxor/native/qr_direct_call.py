@@ -34,7 +34,10 @@ class QrFunctions(NamedTuple):
     is_widened: bool
 
     def with_gil_released(self, releases_gil: bool) -> QrFunctions:
-        """Return the functions with loops that release the GIL if `releases_gil` is True."""
+        """Return a copy whose three loops have the field `releases_gil` set to `releases_gil`.
+
+        For True the fast path releases the GIL for the calls, and for False it holds the GIL.
+        """
         factor, reduced, complete = (loop._replace(releases_gil=releases_gil) for loop in self[:3])
         return self._replace(factor_loop=factor, reduced_loop=reduced, complete_loop=complete)
 
@@ -50,7 +53,9 @@ def find_qr_functions(op: HostOp, dtypes: Sequence[DType], options: Mapping[str,
 
 
 def try_qr_functions() -> None:
-    """Try the QR functions for every dtype and mode, so that `refusal_reasons` is complete."""
+    """Find the QR functions for every dtype and mode, and compare their results with NumPy's; put the reason of a refusal into
+    `refusal_reasons`.
+    """
     for dtype in (float64, complex128, float32, complex64):
         for is_complete in (False, True):
             _find_verified_qr(dtype, is_complete)

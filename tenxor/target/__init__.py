@@ -376,8 +376,9 @@ class Target(NamedTuple):
         return Settings(*units, self.threads, int(self.caches.has_distant_last_level))
 
     def with_settings(self, settings: Settings) -> Target:
-        """Return the machine with the number of threads in `settings`, and the constants that follow from its caches; `caches` stays.
+        """Return the machine with the number of threads in `settings`, and the constants for the cache sizes in `settings`; `caches` stays.
 
+        The first-level cache is the machine's own. The constants are also those for a distant last cache, if `settings` has one.
         For the machine's own settings the result equals the machine, unless its constants were changed.
         """
         tuned = self.caches.limit_to_measured()._replace(
@@ -480,7 +481,7 @@ def get_host_page_bytes() -> int:
 
 
 def get_host_caches(system: FolderPath = CPU_FOLDER) -> Caches:
-    """Return the caches of the CPU that this process runs on, as Linux lists them in the folder `system`, else as `sysconf` tells.
+    """Return the caches of the lowest CPU allowed to this process, as Linux lists them in the folder `system`, else as `sysconf` tells.
 
     Without either the sizes are those of `Caches()`. If only some levels are known, the others are as large as those below them.
     """

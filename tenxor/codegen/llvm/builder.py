@@ -188,7 +188,7 @@ class Value:
     # Lanes
 
     def splat(self, lanes: int) -> Value:
-        """Emit a vector of `lanes` lanes with this scalar in every lane."""
+        """Emit a vector of `lanes` lanes, 1 or more, with this scalar in every lane."""
         kind = vector(self.type, lanes)
         lane_zero = self.builder.undefined(kind).with_lane(0, self)
         return lane_zero.builder.define(
@@ -213,7 +213,7 @@ class Value:
         return self.builder.define(self.type.scalar, f"extractelement {self.type.text} {self.text}, {index_text}")
 
     def with_lane(self, k: Value | int, x: Value) -> Value:
-        """Emit a vector with lane `k` replaced."""
+        """Emit a copy of this vector with the scalar `x` in lane `k`."""
         index_text = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
         return self.builder.define(self.type, f"insertelement {self.type.text} {self.text}, {x.type.text} {x.text}, {index_text}")
 
@@ -388,7 +388,7 @@ class Builder:
     def call(self, name: str, result: Type, args: Sequence[Value]) -> Value:
         """Append a call of the function `name` with a result of type `result`, and return its value, empty for `VOID`.
 
-        An external function is declared.
+        If the module has no such function, the name is declared as an external C function, or as an intrinsic ("llvm.").
         """
         module = self.module
         if name not in module.declarations and name not in module.functions:
@@ -421,13 +421,13 @@ class Builder:
         return Value(self, kind, "zeroinitializer")
 
     def undefined(self, kind: Type) -> Value:
-        """Return an undefined value of type `kind`."""
+        """Return an undefined value of type `kind` (`undef`), without an instruction."""
         return Value(self, kind, "undef")
 
     # Blocks
 
     def block(self, name: str) -> Block:
-        """Append a new block after the last block, and return the new block. If `name` is taken, a number is added."""
+        """Add a new, empty block behind the last one, and return the new block; the cursor stays. If `name` is taken, a number is added."""
         uses = self._name_counts.get(name, 0)
         self._name_counts[name] = uses + 1
         new_block = Block(f"{name}.{uses}" if uses else name)

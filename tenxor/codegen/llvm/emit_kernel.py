@@ -66,7 +66,8 @@ def emit_kernel(kernel: Kernel, target: Target) -> str:
 
     The function is `kernel(arguments, begin, end, worker)`. The function runs the kernel's loops; of the split axis (`Kernel.split_axis`),
     only the indices from `begin` up to, but without, `end`. `arguments` points to the packed arguments, 64-bit words: the addresses of
-    operands and tables, the scalars and the sizes. `worker` is the number of the calling thread, from 0 on.
+    operands and tables, the scalars and the sizes. Then follow, in a kernel that needs them, the stop flag, and the address of the scratch
+    memory with its bytes per thread. `worker` is the number of the calling thread, from 0 on.
     """
     kernel = compare_hypot_by_squares(kernel)
     em = Emitter(kernel, target, LEAF_EMITTERS, STATEMENT_EMITTERS)

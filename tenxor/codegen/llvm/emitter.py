@@ -31,9 +31,9 @@ class Emitter:
     """A kernel being emitted: the open loops, the lanes, and the values and states emitted so far.
 
     `emit_kernel` makes an emitter, and passes the emitter as `em` to the functions for statements and leaves. The methods run while the
-    kernel is compiled. They append LLVM IR at the cursor of `builder`; a `Value` stands for a value at run time. `ValueVectors` are a list
-    with a single scalar, or with the `unroll` vectors of `lanes`. `leaf_emitters` and `statement_emitters` map the classes of leaves and
-    statements to the functions that emit them.
+    kernel is compiled. They append LLVM IR at the cursor of `builder`, or in an outer scope; a `Value` stands for a value at run time.
+    `ValueVectors` are a list with a single scalar, or with the `unroll` vectors of `lanes`. `leaf_emitters` and `statement_emitters` map
+    the classes of leaves and statements to the functions that emit them.
 
     In all methods, an axis is the number of a loop in `kernel.axes`, and an accumulator the number of a reduction in
     `kernel.accumulators`. A depth is an index into `scopes`, the open loops and branches: 0 is the function itself.
@@ -200,7 +200,10 @@ class Emitter:
         return self.builder.constant(I64, 0), self.load_extent(axis)
 
     def scratch_address(self) -> Value:
-        """Emit the address of the scratch memory of the present thread, as a 64-bit integer."""
+        """Emit the address of the scratch memory of the thread that runs the kernel (`worker`), as a 64-bit integer.
+
+        The kernel must be launched with scratch memory (`KernelArguments.scratch_bytes`).
+        """
         first_number = self.kernel.size_count + self.polls_stop_flag
         start, size = self.load_size_parameter(first_number), self.load_size_parameter(first_number + 1)
         return self.emit_once(0, "scratch", lambda: start + self.worker * size)
@@ -334,7 +337,7 @@ class Emitter:
         """Return the value of an expression if no code is needed, or None. Emit no code.
 
         The value is that of a constant, a state or a result, or a value emitted earlier in an open scope. It is a list with a scalar, or
-        the vectors of a step.
+        the vectors of a step. Raise AssertionError if `e` needs the index of an axis without an open loop.
         """
         if isinstance(e, Const):
             return [make_constant(self.builder, e.dtype, e.value)]
@@ -356,7 +359,8 @@ class Emitter:
     def vector_value(self, e: Expr) -> ValueVectors:
         """Return the value of the expression `e`, emitted if missing, as the vectors of a step. A scalar is repeated in every lane.
 
-        Without lanes (`self.lanes` is None), the value is a scalar.
+        Missing code goes into the outermost loop with known operands, as in `emit_value`. Without lanes (`self.lanes` is None), the value
+        is a scalar.
         """
         return self.widen(self.emit_value(e), e)
 

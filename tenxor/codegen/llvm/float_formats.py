@@ -25,7 +25,10 @@ class FloatFormat(NamedTuple):
         return 0.5 ** (self.fraction_bits + 1)
 
     def to_bits(self, value: float) -> int:
-        """Return the bit pattern of `value`, rounded to this format, as a non-negative integer."""
+        """Return the bit pattern of `value`, rounded to this format, as a non-negative integer.
+
+        Raise OverflowError for a finite number beyond the largest float32, if this is the format of float32.
+        """
         code = "<f" if self.bits == 32 else "<d"
         return int.from_bytes(struct.pack(code, value), "little")
 

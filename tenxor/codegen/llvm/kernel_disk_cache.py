@@ -8,7 +8,7 @@ The code read here is executed. So the folder and the files must belong to this 
 (`_utils/private_dirs.py`, and docs/threat_model.md). Whatever fails, kernels are compiled, and live in memory.
 
 The cache holds at most `MAX_CACHE_FILES` files of `MAX_CACHE_BYTES` together: beyond that, the least recently used files are removed.
-The limits are checked after about every 256th write. The time of the last use is known to the minute.
+The limits are checked after about every 4096th write. The time of the last use is known to the minute.
 
 `TENXOR_CACHE_DIR` names the folder (empty: no disk cache). By default it is `tenxor` in `XDG_CACHE_HOME`, if that path is absolute, or in
 `~/.cache`. Missing folders on the way are created, for this user alone; but a home is never created.
@@ -54,6 +54,7 @@ def iter_source_paths(*paths: str) -> Iterator[str]:
 
 
 def _python_files(folder: str) -> Iterator[str]:
+    """Yield the paths of the Python files in `folder` and in the folders below, sorted by name in each folder."""
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name.endswith(".py"):
@@ -64,8 +65,8 @@ def _python_files(folder: str) -> Iterator[str]:
 
 @cache
 def hash_sources(*paths: str) -> str:
-    """Return a hash of sources of this package. Each of `paths`, relative to the package, is a file, or a folder with all Python files
-    below.
+    """Return a hash of sources of this package, in hexadecimal. Each of `paths`, relative to the package, is a file, or a folder with all
+    Python files below.
 
     The hash is kept for the process. Raise OSError if a source cannot be read.
     """
@@ -77,6 +78,7 @@ def hash_sources(*paths: str) -> str:
 
 
 def _hash_emitter_sources() -> str:
+    """Return a hash of `EMITTER_SOURCES`, in hexadecimal; raise OSError if a source cannot be read."""
     return hash_sources(*EMITTER_SOURCES)
 
 
@@ -122,6 +124,7 @@ def find_cache_folder() -> str:
 
 
 def _find_home() -> str:
+    """Return the absolute path of this user's home; raise UntrustedPathError for a user without one, or if `HOME` is a relative path."""
     home = os.path.expanduser("~")
     if home == "~":
         raise UntrustedPathError("this user has no home")
@@ -204,8 +207,9 @@ def _make_header(key: str, payload: bytes | memoryview) -> bytes:
 
 
 def write(key: str, payload: bytes) -> None:
-    """Store `payload`, such as object code, under a key. If the cache cannot be written, do nothing.
+    """Store `payload`, such as object code, under a key, in place of an earlier one. If the cache cannot be written, do nothing.
 
+    A missing folder is created, but not in a missing home (`explain_uncreatable`). `key` is 64 hexadecimal digits (`make_key`).
     About every 4096th write removes old files beyond the limits of the cache.
     """
     with contextlib.suppress(OSError):

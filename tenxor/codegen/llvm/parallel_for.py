@@ -32,8 +32,9 @@ OPEN_FLAG, STOPPED_FLAG = 1 << 30, 1 << 29  # flags in `%state`, beside the numb
 def build_parallel_for_ir(target: Target) -> str:
     """Return the LLVM module, as text, with the functions `FUNCTION_NAMES`, for the system and the processor of `target`.
 
-    `prepare(queue)` initializes a work queue. `share(queue, kernel, arguments, begin, end, chunk, workers)` runs a loop. `serve(queue,
-    worker)` is the work of a worker thread, and `stop(queue, workers)` ends the workers.
+    `prepare(queue)` initializes a work queue. `share(queue, kernel, arguments, begin, end, chunk, workers)` calls `kernel(arguments, b, e,
+    thread)` for chunks of `chunk` iterations of `begin..end`, with the help of `workers` workers, and returns when all are done.
+    `serve(queue, worker)` is the work of worker thread number `worker`. `stop(queue, workers)` tells the workers to end, and does not wait.
     """
     relax = PAUSE_INTRINSICS.get(target.processor.architecture)
     declaration = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"

@@ -1,6 +1,6 @@
 """The primitive operations as LLVM instructions, for scalars and vectors alike. `PRIMITIVES` maps a name in the op table to a function
-`emit(dtype, *args)`, which appends the instructions, and returns the result. `dtype` is the dtype of the operands `args`, which have the
-form for registers.
+`emit(dtype, *args)`, which appends the instructions, and returns the result. `dtype` is the dtype of the operands `args` (of `where`, of
+its values). Operands and results have the form for registers: a bool is a bit, and a float16 or bfloat16 is a float32.
 
 The elementary functions are in a package of their own. Composite operations are expanded before they reach this module.
 """

@@ -97,8 +97,9 @@ def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> 
 def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
     """Return the number of steps of `loop` in a chunk, which has a sum of its own; 0 if all elements are taken in order.
 
-    There are chunks only if a reduction rounds (`has_rounding`), all states can be combined, and the loop has no store. `accumulators` are
-    the reductions whose states the loop carries from step to step.
+    `accumulators` are the reductions whose states the loop carries from step to step. There are chunks only if a reduction rounds
+    (`has_rounding`), all states can be combined, and the loop has no store. The number is `LANE_CHUNK_STEPS` if this loop or an inner loop
+    with the same states has lanes, and `SCALAR_CHUNK_STEPS` without such an inner loop; otherwise it is 0.
     """
     kinds = [em.kernel.accumulators[f] for f in accumulators]
     if any(f.reduction.combine is None for f in kinds) or not any(map(has_rounding, kinds)) or has_store(loop.body):

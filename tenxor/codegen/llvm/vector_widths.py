@@ -66,7 +66,8 @@ def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tup
     several vectors. There each operation waits for the one before, and the next step is too many instructions ahead to fill the time.
 
     `loop` has no reduction across the lanes. If `short_rows`, the loop runs along a short row of states, best read in one step. A cheap
-    loop then gets `target.short_row_states` vectors, and 4 for the rest.
+    loop with a single read of a state then gets `target.short_row_states` vectors, and 4 for the rest. A loop with a scatter to elements
+    that are not contiguous along it gets 1.
     """
     if any(isinstance(s, Accumulate) and not s.is_contiguous_along(loop.axis) for s in loop.body):
         return (1,)  # lanes of a scatter are unrolled already

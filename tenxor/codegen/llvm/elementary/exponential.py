@@ -80,8 +80,8 @@ def extract_integer(shifted: Value) -> Value:
 def scale_by_power(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     """Emit x * 2**n, rounded once: the result may be subnormal or infinite.
 
-    `shifted` is the float n + `rounder`, whose low bits hold n. The default of `rounder` is that of x's format; then n is an integer. With
-    a fraction of that, the lowest bits hold the fractional digits of n, which are ignored.
+    `shifted` is the float n + `rounder`, whose low bits hold n. The default of `rounder` is that of x's format; then n is an integer. If
+    `rounder` is smaller by the factor 2**k, the lowest k bits hold fractional digits of n, and n is rounded down.
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder
