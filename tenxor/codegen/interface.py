@@ -102,7 +102,7 @@ class IterationValues:
 
 class RepeatedLaunches:
     """A sequence of bound kernels; `run` launches the sequence `iterations` times. The loop of a scan uses it. No kernel may look up
-    indices.
+    indices, as no failure is reported.
 
     An entry of `windows` is the memory of a value in each iteration, or None for a value without memory. Each entry of `launches` is a
     bound kernel, and the index in `windows` of the value to fill. The sources of the kernel are indices in `windows`, too. `scalars`

@@ -354,7 +354,8 @@ class _KernelRun:
     def fill_tile(self, s: TileLoad) -> None:
         """Run `s`: fill a tile with the elements of an operand in the present blocks of two axes.
 
-        Components of complex elements stay together, as a Python complex number.
+        The tile maps the pair of indices, along `s.contiguous_axis` and `s.read_axis`, to an element. Components of complex elements stay
+        together, as a Python complex number.
         """
         dtype = self.kernel.operands[s.operand].dtype
         tile = self.tiles[s.tile] = {}
@@ -377,7 +378,10 @@ class _KernelRun:
                 component[position] = to_memory(value, s.value.dtype)
 
     def run_accumulate(self, s: Accumulate) -> None:
-        """Run `s`: replace an element of an operand by `s.new_values`, computed from the old element and `s.values`."""
+        """Run `s`: replace an element of an operand by `s.new_values`, computed from the old element and `s.values`.
+
+        The address may depend on the values of `s.indices`. Raise IndexOutOfRange for an address outside of the operand.
+        """
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
         values, indices = self.evaluate(s.values), [int(i) for i in self.evaluate(s.indices)]
         memory, position = self.operands[s.operand], self.locate_element(s.operand, s.address, indices)

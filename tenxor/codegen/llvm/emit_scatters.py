@@ -23,8 +23,8 @@ from .vector_access import store_vector
 def emit_accumulate(em: Emitter, s: Accumulate) -> None:
     """Emit the statement `s`: the update of elements in memory by the values of every active lane.
 
-    Where the lanes have neighbouring elements, whatever the indices are, whole vectors are updated. Otherwise the lanes update memory one
-    after the other, since several lanes may meet at the same element.
+    Where the lanes have neighbouring real elements, whatever the indices are, whole vectors are updated. Otherwise the lanes update memory
+    one after the other, since several lanes may meet at the same element.
     """
     values = [em.emit_value(e) for e in s.values]
     for index in s.indices:  # checked even if the address does not depend on the index

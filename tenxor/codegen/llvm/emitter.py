@@ -238,8 +238,9 @@ class Emitter:
         """Emit a loop over `axis` from `begin` on, while at least `min_remaining` indices are left before `end`.
 
         Return the stop index. `emit_iteration(index)` is called once, emits the code of an iteration at an index, and
-        returns the next index. The states of the reductions `accumulators` are carried from iteration to iteration. If not `binds_axis`,
-        the loop runs over blocks of the axis, and the code inside must not use the index as the axis's own.
+        returns the next index. The states of the reductions `accumulators` are carried from iteration to iteration; afterwards the final
+        states are in `states` and `results`. If not `binds_axis`, the loop runs over blocks of the axis, and the code inside must not use
+        the index as the axis's own.
         """
         b, depth, name = self.builder, len(self.scopes) - 1, axis_name(axis)
         head, body, exit_block = (b.block(f"{name}.{suffix}") for suffix in ("head", "body", "done"))

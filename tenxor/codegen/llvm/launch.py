@@ -384,8 +384,8 @@ class _BoundKernel:
         """Return how a launch on `threads` threads runs the split loop, as a triple for `worker_pool.parallel_for`.
 
         The items are the work of the loop in additions, the grain of its chunks in iterations, and whether the calling thread runs alone.
-        The work measures the time of all threads together. The calling thread runs alone for less work than `min_shared_work`, or if no
-        loop of the kernel may be shared.
+        The work measures the time of all threads together. The grain is larger for a kernel with scratch memory: each chunk packs its
+        operands anew. The calling thread runs alone for less work than `min_shared_work`, or if no loop of the kernel may be shared.
         """
         work, grain, sharing = self.work, self.grain or 1, self.target.thread_limits
         alone = work < sharing.min_shared_work or self.is_sequential

@@ -91,7 +91,8 @@ def store(em: Emitter, s: Store) -> None:
 def prepare_store(em: Emitter, s: Store) -> Callable[[], None]:
     """Emit the values and the address of the store `s`, and return a function without arguments that emits the write.
 
-    So a caller can emit the reads of several stores before the first write. The predicate of the store is not tested.
+    So a caller can emit the reads of several stores before the first write. When the caller calls the function, `em.lanes` must be as now,
+    and the builder where the write belongs. The predicate of the store is not tested.
     """
     em.continue_innermost()
     term = find_lane_term(s.address, em.lanes)

@@ -358,8 +358,10 @@ class Panels:
     def make_row_reader(self, begin: Value, end: Value, mr: int, block_begin: Value, *, has_all_rows: bool) -> ReadRows:
         """Return a function that emits elements of `mr` rows from row `begin` on, in a block of rows from `block_begin` up to `end`.
 
-        Rows count from 0 to `mr` - 1. With `has_all_rows`, all rows of the tile are before `end`. Otherwise, rows beyond `end` give values
-        without meaning; the reads stay inside the memory.
+        The function takes the number of the first step of an iteration, and returns a function of a step, counted from there, a value
+        number, a row and a load number. The latter emits the load of an element (`LoadRowElement`). Rows count from 0 to `mr` - 1. With
+        `has_all_rows`, all rows of the tile are before `end`. Otherwise, rows beyond `end` give values without meaning; the reads stay
+        inside the memory.
         """
         em = self.em
         if self.side.is_packed:
@@ -402,8 +404,10 @@ class Panels:
     ) -> ReadColumns:
         """Return a function that emits the vectors of a panel's columns under `masks`.
 
-        `panel` is the begin and the end of the columns, in a block from `block_begin` on, and `steps` the begin and the end of the steps to
-        load. A mask is needed only for a side read in place: in a packed panel, whole vectors are loaded.
+        The function takes the number of the first step of an iteration, and returns a function of a step, counted from there, and a value
+        number. The latter emits the loads (`LoadColumnVectors`). `panel` is the begin and the end of the columns, in a block from
+        `block_begin` on, and `steps` the begin and the end of the steps to load. A mask is needed only for a side read in place: in a
+        packed panel, whole vectors are loaded.
         """
         starts = [self.pointer_to_packed(value_number, panel, columns, block_begin, steps) for value_number in range(len(self.side.values))]
         pointer_lists = [

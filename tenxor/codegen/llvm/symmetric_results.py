@@ -45,8 +45,8 @@ def emit_sides_equal(em: Emitter, s: Contraction) -> Value | None:
 def emit_mirror_copy(em: Emitter, s: Contraction, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
     """Emit a copy of the results in a block of rows and columns to their mirror images on the other side of the diagonal.
 
-    `rows` and `columns` are each a begin and an end. `s` is the contraction, whose body must be a single store. The code reads the results
-    above the diagonal from memory, and writes their mirror images below; the diagonal is unchanged.
+    `rows` and `columns` are each a begin and an end. `s` is the contraction, whose body must be a single store, contiguous along the
+    columns. The code reads the results above the diagonal from memory, and writes their mirror images below; the diagonal is unchanged.
     """
     (store,) = s.body
     assert isinstance(store, Store)

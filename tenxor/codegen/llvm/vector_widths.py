@@ -95,7 +95,7 @@ def is_one_loop_best(loop: For, target: Target) -> bool:
 
     Other loops are emitted twice, for whole steps and for the rest. The loop must only store, without non-temporal stores. An element must
     cost more than `max_cheap_element`, in chains of at most `max_moderate_element` additions: longer chains are best computed for several
-    vectors at a time. All memory must be contiguous or constant along the lanes.
+    vectors at a time. All memory must be contiguous or constant along the lanes; row buffers, tiles and gathers are excluded.
     """
     if not all(isinstance(s, Store) and not s.is_nontemporal for s in loop.body):
         return False

@@ -86,6 +86,6 @@ def exact_sum(x: Value, y: Value) -> Pair:
 
 
 def exact_product(x: Value, y: Value | Number) -> Pair:
-    """Emit x * y exactly: return the rounded product and its error."""
+    """Emit x * y exactly: return the rounded product and its error. The product must not overflow, nor the error underflow."""
     high = x * y
     return Pair(high, fma(x, y, -high))
