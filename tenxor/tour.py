@@ -269,7 +269,7 @@ def list_operations(kernel: Kernel) -> list[str]:
 
 
 def iter_operations(e: Expr) -> Iterator[str]:
-    """Yield the names of the operations in an expression, innermost first, except updates of a reduction's state."""
+    """Yield the names of the operations in an expression, innermost first, except casts, copies, and updates of a reduction's state."""
     for a in e.args:
         yield from iter_operations(a)
     updates_state = any(isinstance(inner, State) for inner in walk(e))

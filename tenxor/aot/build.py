@@ -366,7 +366,10 @@ PRODUCT_STEPS = (
 
 
 def _operations() -> Iterator[tx.Tensor]:
-    """Yield the operations of the op table on vectors, for each dtype and each kind of operands."""
+    """Yield the operations of the op table on vectors, for each dtype and each kind of operands; also casts, constants and stores.
+
+    Operations that raise an error for the dtypes are left out.
+    """
     for op in [op for op in OPS.values() if op is not CAST]:
         is_common = op.name in COMMON_OPERATIONS
         kinds_of_operands = OPERAND_KINDS.get(op.arity, ()) + (COMMON_OPERAND_KINDS.get(op.arity, ()) if is_common else ())

@@ -280,7 +280,7 @@ class Recipe:
 
     @property
     def data_recipe(self) -> Recipe:
-        """The recipe of data of this shape and dtype."""
+        """The recipe of data of this shape and dtype; for a recipe of data, the recipe itself."""
         try:
             return self._data_recipe
         except AttributeError:  # of data: a reference to itself would keep the recipe alive

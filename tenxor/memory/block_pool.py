@@ -152,12 +152,12 @@ class Pool:
 
     @property
     def in_use(self) -> int:
-        """The bytes of blocks in use."""
+        """The bytes of blocks in use, including blocks of the fast path."""
         return self.collect_freed()[0] + self.small_block_bytes[IN_USE]
 
     @property
     def pooled(self) -> int:
-        """The bytes of free blocks."""
+        """The bytes of free blocks, including blocks of the fast path."""
         return self.collect_freed()[1] + self.small_block_bytes[POOLED]
 
     @property
@@ -250,7 +250,7 @@ class Pool:
         return True
 
     def collect_freed(self) -> tuple[int, int]:
-        """Take back the blocks of deallocated owners, and return the bytes in use and the free bytes."""
+        """Take back the blocks of deallocated owners, and return the bytes in use and the free bytes, without blocks of the fast path."""
         counted_by, in_use, pooled = self._totals
         if counted_by != self._latest_operation or self.freed_refs:
             operation, in_use, pooled = self._begin()

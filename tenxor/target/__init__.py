@@ -174,7 +174,7 @@ class Loops(NamedTuple):
 
     @staticmethod
     def of(caches: Caches) -> Loops:
-        """Return the sizes for `caches`: blocks of columns, and rows, by the first cache."""
+        """Return the sizes for `caches`: blocks of columns, and rows, by the first cache. All other fields have the defaults."""
         first_bytes = caches.l1_bytes
         return Loops(
             block_columns=first_bytes // 8,
@@ -197,7 +197,7 @@ class SinglePass(NamedTuple):
 
     @staticmethod
     def of(caches: Caches) -> SinglePass:
-        """Return the limits for `caches`, by the second and the last one."""
+        """Return the limits for `caches`, by the second and the last cache. All other fields have the defaults."""
         l2_bytes, last_level_bytes = caches.l2_bytes, caches.last_level_bytes
         return SinglePass(
             min_matrix_bytes=last_level_bytes // 2,
@@ -207,13 +207,19 @@ class SinglePass(NamedTuple):
         )
 
     def is_worthwhile(self, nbytes: int, row: int) -> bool:
-        """Return whether single-pass fusion pays for a matrix of `nbytes` bytes with rows of `row` bytes."""
+        """Return whether single-pass fusion pays for a matrix of `nbytes` bytes with rows of `row` bytes.
+
+        Fusion pays for rows of at most `max_row_bytes`, if the matrix has `min_matrix_bytes` or more, or short rows (`has_short_rows`).
+        """
         if row > self.max_row_bytes:
             return False
         return nbytes >= self.min_matrix_bytes or self.has_short_rows(nbytes, row)
 
     def has_short_rows(self, nbytes: int, row: int) -> bool:
-        """Return whether a matrix of `nbytes` bytes has short rows, of `row` bytes each, and is too large for the second cache."""
+        """Return whether a matrix of `nbytes` bytes has short rows, of `row` bytes each, and is too large for the second cache.
+
+        The limits are in the class: `short_row_bytes`, both ends included, and `min_short_rows_bytes`.
+        """
         return nbytes >= self.min_short_rows_bytes and self.short_row_bytes[0] <= row <= self.short_row_bytes[1]
 
 
@@ -228,7 +234,7 @@ class Streams(NamedTuple):
 
     @staticmethod
     def of(caches: Caches) -> Streams:
-        """Return the limits for `caches`: data bypass the last cache if they do not fit into it."""
+        """Return the limits for `caches`, by the last cache: larger data bypass the caches. All other fields have the defaults."""
         return Streams(min_result_bytes=caches.last_level_bytes // 4, min_touched_bytes=caches.last_level_bytes)
 
 
@@ -272,7 +278,7 @@ class Blocks(NamedTuple):
 
     @staticmethod
     def of(caches: Caches) -> Blocks:
-        """Return the sizes for `caches`."""
+        """Return the sizes for `caches`: those that follow from a cache or from its lines. All other fields have the defaults."""
         l1_bytes, l2_bytes, last_level_bytes = caches.l1_bytes, caches.l2_bytes, caches.last_level_bytes
         return Blocks(
             max_direct_bytes=l2_bytes // 2,
@@ -352,7 +358,7 @@ class Target(NamedTuple):
         return target.with_caches(get_host_caches())
 
     def with_caches(self, caches: Caches) -> Target:
-        """Return the machine with `caches`, and the constants for these."""
+        """Return the machine with `caches`, and the constants for them: `loops`, `streams`, `blocks` and `single_pass` are replaced."""
         return self._planned_for(caches.limit_to_measured(), int(caches.has_distant_last_level))._replace(caches=caches)
 
     def _planned_for(self, tuned: Caches, has_distant_last_level: int) -> Target:
