@@ -57,6 +57,8 @@ _DIFFERENCES = [
     "| `quantile` `percentile` | infinite elements | as interpolation gives, method by method | the same, NaN in other places |",
     "| `histogram` `histogram_bin_edges` | float16 | edges in float32 | edges in float16 |",
     "| `floor_divide` `divmod` | an infinite dividend | infinite, as the quotient is | NaN |",
+    "| `floor_divide` `divmod` | a finite dividend and an infinite divisor | 0 with the sign of the quotient, as in the array API |"
+    " -1 where the signs differ |",
     "| `square` | booleans | boolean | int8 |",
     "| `indices` | `dtype=None` | int64, the default | float64 |",
     "| `arange` | fractional steps and a `dtype` of integers | each element is cut off | the first step is cut off and repeated |",
