@@ -195,7 +195,8 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
 def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """Return all arguments of the call `function(*args, **named)` as a tuple, in the order of the parameters.
 
-    Raise ArgumentError if the call does not fit the parameters, or for an argument without a position.
+    Defaults are not filled in. Raise ArgumentError if the call does not fit the parameters, or for an argument without a position: one that
+    is keyword-only, or that follows an omitted parameter.
     """
     from inspect import signature
 

@@ -94,7 +94,11 @@ def open_scope(scope: DrawScope) -> Iterator[None]:
 
 
 def next_draw(generator: DrawSource, size: int) -> Draw:
-    """Return the next draw of `generator`, for a tensor of `size` elements, as the scope of this thread decides, if one is open."""
+    """Return the next draw of `generator`, for a tensor of `size` elements, as the scope of this thread decides, if one is open.
+
+    Inside `tx.vmap`, `size` is that of one batch element. Without a scope, the generator advances by one stream, whatever the size. Raise
+    TraceError or DerivativeError if the scope refuses the draw.
+    """
     scope = _current_scope.get()
     return generator._reserve(1) if scope is None else scope.draw(generator, size)
 

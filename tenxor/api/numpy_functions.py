@@ -219,7 +219,10 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 
 
 def mask_numbers(a: Tensor, where: Any = True) -> Tensor:
-    """Return a bool tensor, true for the elements of `a` that are not NaN, and for which the mask `where` is true."""
+    """Return a new bool tensor, true for the elements of `a` that are not NaN, and for which the bool mask `where` is true.
+
+    True stands for no mask. The shape is that to which `a` and a mask broadcast.
+    """
     mask: Tensor = ~tx.isnan(a)
     return mask if where is True else mask & asarray(where)
 

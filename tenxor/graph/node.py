@@ -349,7 +349,7 @@ def intern_recipe(
 ) -> Recipe:
     """Return the interned recipe of `op` for results of `shape` and `dtype`, and sources of `dtypes` read through `layout_keys`.
 
-    `target` is the layout key of a write. Equal arguments give the same object each time, unless a layout key is uncacheable.
+    `target` is the layout key of a write; a scalar has the key None. Equal arguments give one object while the cache keeps it.
     """
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)

@@ -51,8 +51,9 @@ class AccessStrides(NamedTuple):
         return not isinstance(step, Table) and (abs(step) == 1 or abs(step) in NEAR_STEPS)
 
     def has_unit_step(self, axis: int) -> bool:
-        """Return whether the step along `axis`, an axis number, is exactly 1: neighbouring iterations reach neighbouring elements in
-        increasing order.
+        """Return whether the step along `axis`, an axis number, is exactly 1; a missing axis, and an axis with a table, give False.
+
+        Neighbouring iterations then reach neighbouring elements, of `base` if there is one, in increasing order.
         """
         return self.steps.get(axis) == 1
 

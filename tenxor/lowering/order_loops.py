@@ -138,9 +138,10 @@ def find_unfusable(d: KernelDraft) -> set[Node]:
 
 
 def _may_reorder(d: KernelDraft, f: ReductionLoop, walks: Sequence[AccessStrides]) -> bool:
-    """Return whether the reduction `f` of the draft `d` might have another order of loops with operands in memory.
+    """Return whether the loops of the reduction `f` of the draft `d` might have another order if its operands were stored in memory first.
 
-    This is so with several loops, or if an operand is read along several loops. `walks` holds the strides of each access of the draft.
+    This is so if `f` has several loops, or if an operand is read along several loops, of `f` or around it. `walks` holds the strides of
+    each access of the draft.
     """
     return len(f.axes) > 1 or any(len(walks[e.index].steps) > 1 for e in list_accesses(f.values))
 

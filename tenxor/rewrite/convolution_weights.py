@@ -1,5 +1,5 @@
-"""Convolution with few kernels: the weights are copied with the kernels far apart, so that lanes run along results instead of kernels. The
-windows and the weights are the two factors of a sum of products.
+"""Convolution with few kernels: the weights are copied with the elements of a kernel far apart, so that lanes run along results instead of
+along a kernel. The windows and the weights are the two factors of a sum of products.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from .unroll_reductions import get_product_layouts, has_overlapping_windows
 def copy_convolution_weights(node: Node) -> list[Node] | None:
     """Rewrite a sum of products of overlapping windows with the weights of few convolution kernels, using a copy of the weights.
 
-    In the copy, the kernels are the last axes in memory. Return the new nodes, sources first, with the result last. Return None for every
-    node of another form: without windows, with `MIN_TILED_READS` or more results per element of the windows, or with fewer per weight.
-    Also, the last result axis must have the smallest stride in the windows, and the weights must be read without tables and view chain.
+    `node` must be a reduction. In the copy, the same element of all kernels is contiguous. Return the new nodes, sources first, with the
+    result last. Return None unless one factor is windows, each element of which is read by fewer than `MIN_TILED_READS` kernels, and each
+    weight is read for at least `MIN_TILED_READS` results. Also, the last result axis must have the smallest stride in the windows, and the
+    weights must be read without tables and view chain.
     """
     reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and layout is not None

@@ -75,8 +75,8 @@ def make_shipped_key(structure_text: str) -> str:
 def find_shipped_plans(structure_text: str | None, target: Target) -> list[ShippedPlan]:
     """Return the plans shipped for a structure, whose text is `structure_text` (`plan_disk_cache.encode_structure`).
 
-    The list is empty if none are shipped, if shipped plans are disabled, or if `structure_text` is None. It is also empty if `target`, the
-    machine, differs from the instruction level in more than the settings.
+    The list is empty if none are shipped, if shipped plans are disabled, or if `structure_text` is None. It is also empty if constants of
+    `target`, the machine, do not follow from its instruction level and settings, for which plans are made. The caller checks the guards.
     """
     if structure_text is None or not plan_disk_cache.can_use_shipped_plans():
         return []

@@ -173,7 +173,10 @@ class Contraction(NamedTuple):
 
     @property
     def has_single_block(self) -> bool:
-        """True if the rows and columns form a single block."""
+        """True if all rows and columns are computed at once, without loops over blocks: both `Side.block` are -1.
+
+        If False, the sizes of the blocks are `Side.block`. A block may still have all rows or columns.
+        """
         return self.left.block < 0
 
     @property
