@@ -36,9 +36,10 @@ def reduce_where(
 ) -> Tensor:
     """Return the reduction of `x` over `axis` by the method `op`, of the elements where `where` is true, and of `initial`, unless None.
 
-    "sum" and "prod" of integers drop the fraction of `initial` first, as NumPy does. `keepdims` and, for "sum" and "prod", `dtype` are the
-    arguments of the method. The result is written into `out`, if given, and is then `out` itself. Raise ArgumentError if `where` is given,
-    but the reduction has neither an identity nor `initial`.
+    `op` is "sum", "prod", "max", "min", "any" or "all"; for the last two, `initial` must be None. `where` is None or True for every
+    element, or a bool mask that broadcasts to the shape of `x`. "sum" and "prod" of integers drop the fraction of `initial` first, as NumPy
+    does. `keepdims` and, for "sum" and "prod", `dtype` are the arguments of the method. The result is written into `out`, if
+    given, and is then `out` itself. Raise ArgumentError if `where` is given, but the reduction has neither an identity nor `initial`.
     """
     x = asarray(x)
     keep = check_flag("keepdims", keepdims)
@@ -88,7 +89,11 @@ def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
 
 
 def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
-    """Return the mean over `axis` of the elements of `x` where `where` is true, or NaN where there are none. See `tx.mean` for dtypes."""
+    """Return the mean over `axis` of the elements of `x` where `where` is true, or NaN where there are none.
+
+    `where` is a bool mask that broadcasts to the shape of `x`; `to_mask` raises its errors. Other elements, also NaN, have no influence.
+    `axis`, `keepdims` and the dtype of the result are as in `tx.mean`.
+    """
     wide, dtype = asarray(x)._prepare_average("mean")
     return cast_to(_mean_where(wide, to_mask("mean", where, wide), normalize_axes("mean", axis, wide.ndim), keepdims), dtype)
 

@@ -99,12 +99,12 @@ def max_pool1d() -> None:
     x : Tensor
         (N, C, L), or (C, L) without a batch, of any dtype but complex.
     kernel_size, stride, padding, dilation, ceil_mode, return_indices
-        As in `max_pool2d`. Sizes are one number, as there is one axis.
+        As in `max_pool2d`, for one axis: each size is one number, and `padding` one number or `[(before, after)]`.
 
     Returns
     -------
     Tensor, or (values, indices)
-        ([N,] C, L'), as in `max_pool2d`. `indices` count along the last axis of `x`.
+        ([N,] C, L'), as in `max_pool2d`. `indices`, int64, count along the last axis of `x`.
 
     Raises
     ------

@@ -428,7 +428,8 @@ def _pack_ranks(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
 def _compute_ranks(rows: Tensor) -> Tensor:
     """Return integers in the order of the elements of `rows`: equal ones for zeros of both signs, and the largest for NaN.
 
-    Integers are returned themselves, bools as uint8. The dtype must not be complex.
+    Integers are returned themselves, bools as uint8, and floats as signed integers of the same width. Every NaN gets the highest value. The
+    caller excludes complex rows.
     """
     bits = _BITS_DTYPE.get(rows.dtype)
     if bits is None:

@@ -58,5 +58,8 @@ def _remove_aliases(graph: dict[Any, Any], requested: set[Any]) -> dict[Any, Any
 
 
 def _substitute(graph: dict[Any, Any], substitutes: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a new graph with substitutions: `substitutes` maps each key to be removed to another key, or to a task to be used instead."""
+    """Return a new graph with substitutions: `substitutes` maps each key to be removed to another key, or to a task to be used instead.
+
+    `graph` has Dask's tasks (`GraphNode`) by key. A substitute is put in as it is, so none may be, or read, a removed key.
+    """
     return {key: node.substitute(substitutes) for key, node in graph.items() if key not in substitutes}

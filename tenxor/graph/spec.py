@@ -474,8 +474,9 @@ def memoized_external_calls(function: Callable[P, T]) -> Callable[P, T]:
 def memoized_call(function: Callable[P, T]) -> Callable[P, T]:
     """Memoise `function` by the specs of tensor arguments and by the remaining arguments, and return the wrapped function.
 
-    The result must depend on the arguments alone, and on no value of a tensor. The fast path replays a recorded result without calling
-    `function`.
+    The operations, specs and scalars of the result must depend on the arguments alone, on no value of a tensor and no setting. The fast
+    path replays a recorded result without calling `function`. A call is memoised if the first argument is a tensor, and each other one a
+    tensor, None, a number, a string, a type, a dtype or a tuple of integers, without `out`. Otherwise `function` runs each time.
     """
     return _wrap_for_replay(function, lambda caller: caller.record_result)
 

@@ -527,5 +527,8 @@ def _is_worth_inlining(node: Node, reads: list[_Read], graph: GraphFacts, facts:
 
 
 def _max_computations(reads: list[_Read]) -> int:
-    """Return the largest number of computations of a node for one of the `reads`."""
+    """Return how many elements of a node are computed, repetitions included, for that one of its `reads` with the most.
+
+    `reads` must not be empty.
+    """
     return max(map(_count_computations, reads))

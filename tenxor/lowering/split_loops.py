@@ -57,7 +57,7 @@ def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
     should be split.
 
     `p` is an access of the draft `d` through a view chain. The flat index of a chain has one digit for each axis of the next view. A loop
-    is split where a digit wraps around at regular intervals.
+    is split where a digit wraps around at intervals that divide its extent; the axis of a scan and indexed axes are never split.
     """
     base = p.index_map.base
     assert base is not None

@@ -431,7 +431,11 @@ class Pool:
         return None, 0
 
     def reset_pressure(self) -> None:
-        """Record that memory use cannot be reduced further now: reset `is_under_pressure`, and measure pressure from the present use on."""
+        """Reset `is_under_pressure`, forget the foreign bytes, and measure pressure from the present use on.
+
+        Called when memory use cannot be reduced further now, and when a limit changes. The allowance of the fast path is set anew, which
+        may free small blocks.
+        """
         self.is_under_pressure, self.foreign_bytes = False, 0
         in_use, pooled = self.collect_freed()
         self.pressure_bytes = in_use + in_use // 8 + GROWTH_BYTES

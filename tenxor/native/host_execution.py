@@ -338,8 +338,8 @@ _FAILURE_REASONS = {
 def _describe_failure(op: HostOp, arrays: Sequence[Array], batch: Shape, options: Mapping[str, Any], error: Exception) -> str:
     """Return the message for `error`, raised by NumPy for a matrix without a result.
 
-    The message names the first batch element of `arrays`, by the index in the shape `batch`, for which the operation fails alone. `options`
-    are passed to `op.compute` by name.
+    The message names the operation, the reason, and the index in `batch` of the first matrix for which the operation fails alone, if there
+    is one. `arrays` are broadcast to `batch`, the shape of the axes in front. `options` are passed to `op.compute` by name.
     """
     reason = _FAILURE_REASONS.get(op.name, f"has no result, as NumPy says: {error}; look for NaN and infinities, tx.isfinite(x).all()")
     for key in np.ndindex(*batch) if batch else ():

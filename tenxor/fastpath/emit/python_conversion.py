@@ -215,7 +215,8 @@ def _emit_build_lists(f: FunctionBuilder) -> None:
     new reference. The function calls itself for inner axes; `to_list` calls the function with axis 0.
 
     `shape` and `strides`, in elements, are tuples. `offset` is the position of the first element in the `Buffer` `buffer`, in elements.
-    Without further axes the function returns a number. For a dtype that `load_number` does not cover, the function returns null.
+    Without further axes the function returns a number. For a dtype that `load_number` does not cover, the function returns null without an
+    error, and if memory runs out, null with the error set.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 
