@@ -99,9 +99,10 @@ class _NanChecker:
         _note_line(node, self.oldest, line)
 
     def _check(self, node: Node, line: _Line, of: TapeNode | None) -> None:
-        """Compute and check `node` of the line `line`, and its pending operands. A node of a derivative belongs to the tape node `of`.
+        """Compute and check `node` of the line `line`, and its pending operands, operands first. Raise NotANumber for the first NaN.
 
-        The operand of a reduction is checked only as part of the reduction. Raise NotANumber for the first NaN.
+        A node of a derivative belongs to the tape node `of`; other nodes have None. Only nodes of float and complex dtypes are computed.
+        The operand of a reduction is checked only as part of the reduction. A traced node is not computed: its line is noted for its batch.
         """
         self._note(node, line, of)
         steps = _collect_pending(node, self.oldest)

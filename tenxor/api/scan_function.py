@@ -233,7 +233,10 @@ def _copy_on_write(t: Any) -> Tensor:
 
 
 def _to_tensor(x: Any) -> Tensor:
-    """Return a result of the step, a tensor or a number, as a tensor. Raise TraceError for anything else."""
+    """Return an item of the next state or of the result of the step as a tensor: a tensor as it is, and a Python number by `asarray`.
+
+    Raise TraceError for anything else, such as a NumPy array.
+    """
     if isinstance(x, Tensor):
         return x
     if isinstance(x, _NUMBER_TYPES):

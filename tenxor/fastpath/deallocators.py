@@ -14,7 +14,8 @@ def replace_deallocators(library: Mapping[str, int], classes: Mapping[str, type]
     """Replace `tp_dealloc` of the classes named in `REUSED_CLASSES` by generated deallocators, for good.
 
     `library` maps symbols of the generated code to addresses, `classes` maps names to classes, and `block_type` is the type of small memory
-    blocks. Raise LookupError, and change nothing, if the types are not laid out as expected or a class has a `__del__`.
+    blocks, which keeps its deallocator, `dealloc_block`: so the offset of `tp_dealloc` is proved. Raise LookupError, and change nothing, if
+    the proof fails, if the classes have different deallocators, as at a second call, or if a class has a `__del__`.
     """
     slots = {name: ctypes.c_void_p.from_address(id(classes[name]) + TP_DEALLOC_OFFSET) for name in REUSED_CLASSES}
     original_addresses = {slot.value for slot in slots.values()}

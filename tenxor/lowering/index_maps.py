@@ -158,11 +158,11 @@ def get_inner_shape(node: Node) -> tuple[int, ...]:
 
 
 def add_inner_axes(index_map: Layout, extents: tuple[int, ...]) -> Layout:
-    """Return `index_map` with reduced or indexed axes of `extents` inside: the flat indices of results become flat indices of source
-    elements.
+    """Return `index_map` with reduced or indexed axes of `extents` inside: flat indices of results become positions in the layout of
+    the first source, in row-major order.
 
-    `index_map` is the index map of a reduction or gather, and must be a single view without tables; tables raise AssertionError. Compose
-    the result with the layout of the first source (`over`): this layout has the axes of the result, then the axes of `extents`.
+    `index_map` is the index map of a reduction or gather, and must be a single view without tables; tables raise AssertionError.
+    `result.over(layout)` has the flat indices of source elements: `layout` has the axes of the result, then the axes of `extents`.
     """
     inner = Layout.contiguous(extents)
     if index_map.tables is not None:

@@ -45,8 +45,9 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
 def _eliminate(packed: Array, order: Array, column: int, end: int) -> None:
     """Eliminate one `column` of each matrix in the stack `packed`, in place.
 
-    Exchange the row of the pivot with the diagonal row, also in `order`, the original numbers of the rows. Then divide the column below the
-    diagonal by the pivot, and update the later columns before column `end`.
+    The axes of `packed` are matrix, row and column; those of `order`, the original numbers of the rows, are matrix and row. The pivot is
+    the largest element at or below the diagonal, complex numbers compared by |re| + |im|. Exchange its row with the diagonal row, also in
+    `order`. Then divide the column below the diagonal by the pivot, and update the later columns before column `end`.
     """
     matrix_index = np.arange(len(packed))
     below = packed[:, column:, column]

@@ -359,8 +359,11 @@ def is_product_of_copies(recipe: Recipe, product: Recipe, side: int) -> bool:
 def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
     """Return the axis of the contiguous layout `product` for each axis of `layout`, or -1 for an axis of extent 1.
 
-    Return None unless `layout` is a permutation of the axes of `product`.
+    Return None unless the other axes of `layout` are those of `product`, each once, in any order, from offset 0. A view chain or a layout
+    with tables gives None.
     """
+    if layout.base is not None or layout.tables is not None:
+        return None
     axis_of = {(n, stride): axis for axis, (n, stride) in enumerate(zip(product.shape, product.strides, strict=True)) if n != 1}
     axes = [-1 if n == 1 else axis_of.pop((n, stride), None) for n, stride in zip(layout.shape, layout.strides, strict=True)]
     return None if layout.offset or axis_of or None in axes else [axis for axis in axes if axis is not None]

@@ -45,7 +45,10 @@ class _QuadrantParts(NamedTuple):
 
 
 def _quadrant_parts(x: Expr, y: Expr) -> _QuadrantParts:
-    """Return the parts of asinh(x + yi) for x and y from 0 to `LARGE_ARGUMENT`, not both below `SMALL_ARGUMENT`."""
+    """Return the parts of asinh(x + yi) for x and y from 0 to `LARGE_ARGUMENT`, not both below `SMALL_ARGUMENT`.
+
+    The imaginary part is an angle still to be computed, so that acos can take the other angle. For other x and y the values mean nothing.
+    """
     up, down = call("hypot", x, y + 1.0), call("hypot", x, y - 1.0)
     a = call("maximum", (up + down) * 0.5, 1.0)
     is_wide = call("greater_equal", x, EPSILON * absolute(y - 1.0))
