@@ -1,6 +1,5 @@
 """Assignments to an element or to a part of a tensor, written into memory at once. A storage is the mutable cell with the node (the
-immutable value) of a tensor's memory; a known scalar is a Python number in a storage. Emitters run in Python at build time, and a `Value`
-stands for a value at run time. An emitted function declines by null, false or 0.
+immutable value) of a tensor's memory; a known scalar is a Python number in a storage.
 
 The emitted functions write only into memory that nothing else can read, so no pending node sees the change. Before any change, they decline
 the cases of the fallback in Python: values with a tape node, a lock held by another thread, and externally shared buffers (except for the

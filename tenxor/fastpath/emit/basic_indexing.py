@@ -1,6 +1,5 @@
 """Basic indexing, `x[key]` with integers, slices, None and an Ellipsis: views and elements. For other keys, `select_items`
-(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called. Emitters run in Python at build time, and a `Value` stands for a
-value at run time. An emitted function declines by null, false or 0.
+(`row_selection.py`) and `gather_elements` (`index_gather.py`) are called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The batch key: bytes that tell how nodes depend on the placeholders of a function traced by `vmap` or `scan`. A placeholder is a node
-without a value, in place of an argument; a traced node is one that depends on it. Emitters run in Python at build time, and a `Value`
-stands for a value at run time. An emitted function declines by null, false or 0.
+without a value, in place of an argument; a traced node is one that depends on it.
 
 Under this key `autodiff/batching.py` records the nodes of a batch, and `autodiff/scan_loop.py` compiled iterations.
 

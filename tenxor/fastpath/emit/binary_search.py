@@ -1,6 +1,5 @@
 """Binary search in sorted arrays, and linear interpolation. Programs, 64-bit integers, describe such calls
-(`fastpath/direct_call_programs.py`). Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted
-function declines by null, false or 0.
+(`fastpath/direct_call_programs.py`).
 """
 
 from __future__ import annotations

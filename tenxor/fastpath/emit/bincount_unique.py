@@ -1,6 +1,5 @@
 """`bincount` and `unique`: the sizes of the results are known only when the values are found. A program, 64-bit integers
-(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements. Emitters run in Python at build time,
-and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+(`fastpath/direct_call_programs.py`), describes such a call; a run is a sequence of equal elements.
 """
 
 from __future__ import annotations

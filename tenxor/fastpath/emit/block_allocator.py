@@ -1,6 +1,5 @@
 """Small memory: blocks of up to `MAX_SMALL_BLOCK_BYTES` bytes, Python objects that return to the free list of their size when deallocated.
-The data of a block stand behind its header. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted
-function declines by null, false or 0.
+The data of a block stand behind its header.
 
 Blocks are counted apart from the pool. `@block_byte_counters` has the bytes in use, the peak of these, the bytes kept for reuse, and the
 bytes allowed. Beyond the allowed bytes no block is given here, and Python decides (`Pool.raise_small_allowance`).

@@ -1,6 +1,5 @@
 """Replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its result template
-(`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor. Emitters run in Python at build time, and a `Value` stands
-for a value at run time. An emitted function declines by null, false or 0.
+(`ResultTemplate`). A spec is the interned shape, strides and dtype of a tensor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors. A signature is a sequence of
 64-bit words in the global `@signature`, valid until the next signature is written there. Of shapes and strides it says only which entries
-are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`). Emitters run in Python at
-build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+are equal, 0 or 1. The distinct entries, the dims, are listed beside the words, each once (`get_dim_addresses`).
 
 Calls of one signature share size-generic templates (`instantiate_templates.py`). No Python code runs while a signature is written.
 """

@@ -1,6 +1,5 @@
 """Concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result. The recorded template has copy
-descriptors, integers that describe each region (`fastpath/strided_copy.py`). Emitters run in Python at build time, and a `Value` stands for
-a value at run time. An emitted function declines by null, false or 0.
+descriptors, integers that describe each region (`fastpath/strided_copy.py`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Concatenation of many tensors: contiguous data in memory and known scalars are copied in one call from Python
-(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage. Emitters run in Python at build time, and a `Value` stands
-for a value at run time. An emitted function declines by null, false or 0.
+(`tensor/join_by_fastpath.py`). A known scalar is a Python number in a storage.
 """
 
 from __future__ import annotations
 
 from ...codegen.llvm.builder import Module, Value
 from ...codegen.llvm.types import I1, I8, I64, POINTER
-from ...tensor.join_by_fastpath import COPY_TABLE_COLUMNS
+from ...tensor.join_by_fastpath import COPY_TABLE_FIELDS
 from ..object_layout import SIZE_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
 from .pending_operations import load_computed_slot
@@ -98,7 +97,7 @@ def _emit_copy_tensors(f: FunctionBuilder) -> None:
 
     def copy_tensor(k: Value) -> None:
         x = f.tuple_item(tensors, k)
-        spec, to, width, itemsize = (copy_table.at(k + count * n, I64) for n in range(COPY_TABLE_COLUMNS))
+        spec, to, width, itemsize = (copy_table.at(k + count * n, I64) for n in range(COPY_TABLE_FIELDS))
         f.require(f.get_slot(x, "Tensor.spec").equals(spec.load(POINTER)))
         _copy_tensor(f, x, to.load(POINTER), width.load(I64), itemsize.load(I64), rows, stride)
 

@@ -1,6 +1,5 @@
 """Functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays. A blank tensor has
-uninitialized memory. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by
-null, false or 0.
+uninitialized memory.
 """
 
 from __future__ import annotations

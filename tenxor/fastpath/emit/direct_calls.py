@@ -1,6 +1,5 @@
 """Direct calls: results computed in our memory by C loops of NumPy or code of ours. A program, 64-bit integers with an opcode first
-(`fastpath/direct_call_programs.py`), describes such a call. Emitters run in Python at build time, and a `Value` stands for a value at run
-time. An emitted function declines by null, false or 0.
+(`fastpath/direct_call_programs.py`), describes such a call.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Free lists of small objects: a deallocated object of the classes `REUSED_CLASSES` is kept, and becomes the next new object of the same
-class. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+class.
 
 CPython's own allocation and deallocation take as long as the rest of an operation. So an emitted function replaces the deallocator of each
 class (`tp_dealloc`). Like CPython, this function untracks the object in the collector, clears the weak references and drops the slots. Then

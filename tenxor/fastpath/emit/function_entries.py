@@ -1,6 +1,5 @@
 """Emitters of the code that CPython calls in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table,
 a replayed call, or a conversion. The emitters in `_EMITTERS_BY_KIND` write the fast path of one kind of functions, a part of its entry.
-Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 
 A call whose last argument is `out`, by name, is the call without it, and an assignment.
 """

@@ -1,6 +1,5 @@
 """Pending graphs computed as a whole, by the kernels of a plan. The launch record of the plan, a bytes object (`record`) of integers, is
-found by the key of the graph. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function
-declines by null, false or 0.
+found by the key of the graph.
 
 The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until the
 graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.

@@ -1,6 +1,5 @@
 """A walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a cache key. The
-results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walk_state`. Emitters run in Python at build time, and a
-`Value` stands for a value at run time. An emitted function declines by null, false or 0.
+results stand in global tables (`_TABLE_LENGTHS`), the counts in the global `@walk_state`.
 
 The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
 until the results have been used, no Python code may run and no object tracked by the collector may be created.

@@ -1,6 +1,4 @@
-"""Indexing by arrays of indices (a gather): the check of indices in memory, and the replay of a recorded, pending gather. Emitters run in
-Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
-"""
+"""Indexing by arrays of indices (a gather): the check of indices in memory, and the replay of a recorded, pending gather."""
 
 from __future__ import annotations
 

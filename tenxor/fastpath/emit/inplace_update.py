@@ -1,5 +1,4 @@
-"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part. Emitters run in Python at
-build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part.
 
 Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
 pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row

@@ -1,7 +1,6 @@
 """Sized templates (`SizedTemplate`), here called rules: from one rule emitted code makes the result templates, recipes and launch records
 of tensors of new sizes. The size program of a rule gives the numbers; a cursor is the address of a pointer to the next of these. A rule is
-found by the signature of a call (`call_signatures.py`). Emitters run in Python at build time, and a `Value` stands for a value at run time.
-An emitted function declines by null, false or 0.
+found by the signature of a call (`call_signatures.py`).
 """
 
 from __future__ import annotations

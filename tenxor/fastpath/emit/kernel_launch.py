@@ -1,6 +1,5 @@
 """Launches of kernels by launch records (`fastpath/launch_records.py`). A record is a bytes object of 64-bit words: the address of the
-kernel, further words, and a row of five words for each argument. Emitters run in Python at build time, and a `Value` stands for a value at
-run time. An emitted function declines by null, false or 0.
+kernel, further words, and a row of five words for each argument.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Entries of `Tensor` methods with a fast path: machine-code functions that CPython calls. An entry tries emitted code first, and calls the
 fallback in Python where that gives null. Most emitters here take the builder `f` of an entry, and return the entry's result as a `Value` of
-run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling convention. Emitters run in Python at build time,
-and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+run time. The entry's arguments, `f.arguments`, are the tensor and those of its calling convention.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Creation of pending nodes, and of the tensors over new storages that hold them. A pending node is an operation (a recipe with sources)
-that is not computed yet. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines
-by null, false or 0.
+that is not computed yet.
 """
 
 from __future__ import annotations

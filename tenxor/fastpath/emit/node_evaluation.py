@@ -1,6 +1,5 @@
 """Small pending graphs, computed node by node with kernels of single operations, as shared by many expressions. A launch record (bytes)
 tells how to run the kernel of a node. An order is stable if a reduction adds in the same order by its own kernel as in a fused kernel.
-Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
 
 The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
 where the sum has the order of the fused kernel. Launch records are described in `fastpath/launch_records.py`.

@@ -1,6 +1,5 @@
 """Values of NumPy, lists and Python numbers as tensors, and keys with NumPy's integers and arrays. A known scalar is a 0-d tensor whose
-storage holds a Python number. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function
-declines by null, false or 0.
+storage holds a Python number.
 """
 
 from __future__ import annotations

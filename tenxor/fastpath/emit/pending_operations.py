@@ -1,6 +1,5 @@
 """Recording of operations: each gives a tensor with a new storage, which holds a new pending node. A known scalar is a 0-d tensor whose
-storage (`ScalarStorage`) holds a Python number instead. Emitters run in Python at build time, and a `Value` stands for a value at run time.
-An emitted function declines by null, false or 0.
+storage (`ScalarStorage`) holds a Python number instead.
 """
 
 from __future__ import annotations

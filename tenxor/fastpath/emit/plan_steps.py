@@ -1,6 +1,5 @@
 """Execution of plan steps: each step gets memory, launches a kernel, and stores the result in a slot, as in `runtime/plan_execution.py`.
-The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates. Emitters run in Python at build time, and a `Value`
-stands for a value at run time. An emitted function declines by null, false or 0.
+The list `nodes` has the slots of the plan: nodes, and `BufferSlot`s for intermediates.
 
 The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL.
 """

@@ -1,6 +1,5 @@
 """Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors. A known scalar is a 0-d tensor whose
-storage (`ScalarStorage`) holds a Python number. Emitters run in Python at build time, and a `Value` stands for a value at run time. An
-emitted function declines by null, false or 0.
+storage (`ScalarStorage`) holds a Python number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The QR decomposition by two C loops of NumPy on scratch memory, and the copies of the triangular factors to the result. Emitters run in
-Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
-"""
+"""The QR decomposition by two C loops of NumPy on scratch memory, and the copies of the triangular factors to the result."""
 
 from __future__ import annotations
 

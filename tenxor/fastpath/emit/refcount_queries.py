@@ -1,6 +1,5 @@
 """Emitters of queries on many nodes at once, called from Python, where each single query would take as long as a small kernel. A node is
-pending until it has a buffer. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function
-declines by null, false or 0.
+pending until it has a buffer.
 """
 
 from __future__ import annotations

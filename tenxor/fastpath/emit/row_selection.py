@@ -1,7 +1,6 @@
 """Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`). A copy
 descriptor, integers in a bytes object (`copy_descriptor`), has the layouts of key and rows (`fastpath/copy_descriptors.py`); row offsets
-are the bytes from the first row to each selected row. Emitters run in Python at build time, and a `Value` stands for a value at run time.
-An emitted function declines by null, false or 0.
+are the bytes from the first row to each selected row.
 
 For indices, the row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are
 counted first, and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.

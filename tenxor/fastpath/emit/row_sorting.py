@@ -1,6 +1,5 @@
 """Sorting of rows, by values or by positions, and the selection of their extreme elements. A program, 64-bit integers
-(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it. Emitters run in Python at build time, and a `Value`
-stands for a value at run time. An emitted function declines by null, false or 0.
+(`fastpath/direct_call_programs.py`), describes such a call, and `run_program` runs it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Writes at a mask or at indices along the first axis (`x[key] = value`). A value is rows, a single row for each index, or a number. A copy
-descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`). Emitters run in Python at build
-time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+descriptor, integers in a bytes object, has the layouts of key and rows (`fastpath/copy_descriptors.py`).
 """
 
 from __future__ import annotations

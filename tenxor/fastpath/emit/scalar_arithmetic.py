@@ -1,6 +1,5 @@
 """Arithmetic on known scalars, computed at once: float64 as C doubles, and int64 as long as nothing overflows. A known scalar is a 0-d
-tensor whose storage (`ScalarStorage`) holds a Python number. Emitters run in Python at build time, and a `Value` stands for a value at run
-time. An emitted function declines by null, false or 0.
+tensor whose storage (`ScalarStorage`) holds a Python number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words. A cursor in emitted
 code is three 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so far. The
-atoms are the integers that products refer to: the inputs, then quotients and remainders. Emitters run in Python at build time, and a
-`Value` stands for a value at run time. An emitted function declines by null, false or 0.
+atoms are the integers that products refer to: the inputs, then quotients and remainders.
 
 The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`.
 """

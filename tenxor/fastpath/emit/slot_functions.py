@@ -1,7 +1,6 @@
 """Functions for the type slots of `Tensor`, as machine code. The interpreter calls them for operators (`fastpath/type_slots.py`). Each
 function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before. The operands
-are `f.arguments`. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null,
-false or 0.
+are `f.arguments`.
 """
 
 from __future__ import annotations

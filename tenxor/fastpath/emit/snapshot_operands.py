@@ -1,5 +1,4 @@
-"""Copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands. Emitters run in Python
-at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+"""Copies of small operands of a pending node, made before an in-place update overwrites the memory of the operands.
 
 A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.

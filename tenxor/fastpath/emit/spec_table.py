@@ -1,6 +1,5 @@
 """A hash table of specs: one interned spec for each dtype, shape and strides. Emitted functions look a spec up by the array `dims`, which
-has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on. Emitters run in Python at build time, and a `Value`
-stands for a value at run time. An emitted function declines by null, false or 0.
+has `VIEW_DIMS` integers: the shape, and the strides, in elements, from `MAX_AXES` on.
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row

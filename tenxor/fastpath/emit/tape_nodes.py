@@ -1,6 +1,5 @@
 """The tape: the tape node (`TapeNode`, the record for derivatives) of a new node, as in `autodiff/tape.py`, and replayed derivative steps,
-as in `autodiff/replay.py`. Emitters run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines
-by null, false or 0.
+as in `autodiff/replay.py`.
 """
 
 from __future__ import annotations

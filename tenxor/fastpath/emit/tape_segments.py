@@ -1,6 +1,5 @@
 """Derivatives: the collection of the tape nodes that lead to given nodes, and the signature of a tape segment, consecutive tape nodes.
-`autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python. Emitters run in Python at build time, and a `Value` stands
-for a value at run time. An emitted function declines by null, false or 0.
+`autodiff/reverse.py` and `autodiff/segment_signature.py` do the same in Python.
 
 Both are walks in the tables of `graph_walk.py`. So no Python code runs until their results are put together.
 """

@@ -1,6 +1,5 @@
 """Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments. A spec is the interned
-shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs. Emitters
-run in Python at build time, and a `Value` stands for a value at run time. An emitted function declines by null, false or 0.
+shape, strides and dtype of a tensor; a result template (`ResultTemplate`) is the recorded outcome of an operation for given specs.
 
 The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
 two dictionaries for each spec would take more memory than everything else.
