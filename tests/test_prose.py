@@ -56,7 +56,7 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/runtime": (3.1, 0.1, 0),
     "tenxor/show": (2.3, 0.6, 0),
     "tenxor/symbolic": (3.1, 4.4, 0),
-    "tenxor/target": (7.6, 0.0, 0),
+    "tenxor/target": (7.1, 0.0, 0),
     "tenxor/tensor": (2.6, 2.2, 0),
     "tenxor/threadpool": (5.3, 0.0, 0),
 }

@@ -231,7 +231,7 @@ def _copy_if_overlapping(x: Any) -> Any:
 
 
 def _detach(x: Any) -> Any:
-    """Return a tensor `x` without derivatives (`detach`), and any other `x` unchanged."""
+    """Return `x.detach()` if `x` is a tensor, and otherwise `x`."""
     return x.detach() if isinstance(x, Tensor) else x
 
 

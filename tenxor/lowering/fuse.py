@@ -277,10 +277,10 @@ def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
     if is_write(node.op):
         # The old content is no operand of the loop: `realize` writes into its memory or into a copy.
         # A second reader makes the old content a separate kernel.
-        old, *operands = [
+        (old, _), *operands = [
             (source, layout) for source, layout in zip(node.sources, node.layouts, strict=True) if type(source) is Node and layout
         ]
-        return [(old[0], make_identity_map(old[0])), *operands]
+        return [(old, make_identity_map(old)), *operands]
     if isinstance(node.op, Scan):
         source, layout = node.sources[0], node.layouts[0]
         assert type(source) is Node and layout is not None

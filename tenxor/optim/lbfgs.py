@@ -132,9 +132,9 @@ class LBFGS(Optimizer):
         return value.detach().realize(), flat_gradient.realize()
 
     def _flatten_parameters(self) -> Any:
-        """Return a new 1-D tensor, computed now, of all elements of the parameters, one after the other.
+        """Return a new 1-D tensor, computed now, with all elements of each parameter in turn.
 
-        A complex parameter gives its real, then its imaginary parts.
+        A complex parameter gives its real parts, and then its imaginary parts.
         """
         return concat([component for t in self.parameters for component in _real_components(t.detach())]).realize()
 

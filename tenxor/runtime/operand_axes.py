@@ -51,8 +51,8 @@ class OperandAxes(NamedTuple):
     axis. For a reduction, `reduced` has the number of elements that are reduced, and then the strides along them, of the result and of each
     operand. The result's is 0 unless the reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are
     not joined, `rows` has the number of rows and the strides from row to row. `is_sequential` is that of the order of a reduction
-    (`ReductionOrder`). For a gather and a scatter, `indexed` has the extent and the stride of each indexed axis. With `is_swapped`, the
-    entries of the second operand of a product come before those of the first.
+    (`ReductionOrder`). For a gather and a scatter, `indexed` has the extent and the stride of each indexed axis. With `is_swapped`,
+    the strides of the second operand of a product come before the strides of the first.
     """
 
     extents: list[int]
@@ -260,7 +260,7 @@ def _merge_reduction(
 
 
 def _swap(strides: Sequence[int]) -> tuple[int, int, int]:
-    """Return `strides`, those of a result and of two operands along an axis, with the operands exchanged."""
+    """Return the strides of a result and of two operands along an axis, `strides`, with the operands exchanged."""
     result, first, second = strides
     return result, second, first
 

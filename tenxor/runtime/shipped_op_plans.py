@@ -56,8 +56,9 @@ class ShippedKernel(NamedTuple):
     The kernel takes sizes: extents, steps and constants. `sizes` has the meaning of each. A meaning is one of the negative constants above,
     an index into the strides of the innermost axis, or a constant plus an index. `REDUCED_STEP` stands for the strides along the reduced
     elements, and `ROW_STEP` for the strides from row to row. `INDEXED_STEP` and `INDEXED_EXTENT` stand for the strides and extents of
-    indexed axes. `operands` has the operand of each parameter in memory, an index into the operands of `OperandAxes`. `work` is the work
-    per element, in additions. A kernel of a matrix product packs as many operands as `packed_sides`: none, the columns, or the rows, too.
+    indexed axes. For each parameter in memory, `operands` has the index of its operand in the order of `OperandAxes`. `work` is the work
+    per element, in additions. `packed_sides` is the number of operands that a kernel of a matrix product packs: 1 for the columns, 2 for
+    both.
     """
 
     facts: tuple[Any, ...]

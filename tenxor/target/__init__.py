@@ -278,7 +278,7 @@ class Blocks(NamedTuple):
 
     @staticmethod
     def of(caches: Caches) -> Blocks:
-        """Return the sizes for `caches`: those that follow from a cache or from its lines. All other fields have the defaults."""
+        """Return the sizes of blocks for the cache sizes `caches`. Fields that do not depend on a cache have the defaults."""
         l1_bytes, l2_bytes, last_level_bytes = caches.l1_bytes, caches.l2_bytes, caches.last_level_bytes
         return Blocks(
             max_direct_bytes=l2_bytes // 2,
@@ -299,7 +299,7 @@ class ThreadLimits(NamedTuple):
     """Limits of launches and threads. Work is counted in additions of one element."""
 
     max_gil_held_work: int = 1 << 16  # work below which a kernel keeps the GIL: releasing it takes as long
-    min_shared_work: int = 1 << 20  # work from which threads share a kernel: a barrier takes some microseconds
+    min_shared_work: int = 1 << 20  # work from which threads share a kernel: a barrier takes microseconds
     # Work from which threads that are polling share a kernel: without Python their meeting takes two microseconds
     min_polled_work: int = 1 << 19
     max_unshared_contraction: int = 3 << 20  # work up to which a contraction is done before Python could wake the worker threads

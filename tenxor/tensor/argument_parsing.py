@@ -19,7 +19,7 @@ from .core import TensorBase
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=TensorBase)
 Axes = int | tuple[int, ...] | None
-_MAX_UNCHECKED_SECTIONS = 1 << 20  # parts of an axis that are allowed in any case
+_MAX_UNCHECKED_SECTIONS = 1 << 20  # number of parts of an axis that is never refused
 _DELEGATED_ARGUMENTS = frozenset(("out", "where", "initial"))  # arguments that methods leave to the public function of their name
 _NON_SEQUENCE_TYPES = (str, bytes, bytearray, Mapping, Set)  # iterable types that are no sequence of integers
 

@@ -29,7 +29,7 @@ nested_lists = LazyModule("tenxor.tensor.nested_lists")
 build_index_error = LazyFunctions("tenxor.runtime.index_errors").build_index_error
 check_nesting = LazyFunctions("tenxor.tensor.nested_lists").check_nesting
 
-MAX_EAGER_INDEX_CHECKS = 4096  # indices that are checked at the call: it takes microseconds
+MAX_EAGER_INDEX_CHECKS = 4096  # number of indices up to which the call itself checks them, in microseconds
 MAX_PYTHON_CHECKS = 32  # indices that are checked in Python, faster than by NumPy
 
 

@@ -27,9 +27,11 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=TensorBase)
 PARALLEL_COPY_BYTES = 1 << 20  # bytes of a piece from which on threads share the copying
-MAX_SINGLE_COPY_BYTES = 1 << 25  # bytes that a single thread copies in one call, faster than a kernel; this takes some milliseconds
-MAX_SCANNED_SPECS = 8  # distinct specs up to which finding them one by one is faster than sorting
-COPY_TABLE_COLUMNS = 4  # columns of the table: the address of the spec, the destination, the bytes of a row, the bytes of an element
+MAX_SINGLE_COPY_BYTES = 1 << 25  # bytes of a copy in one call, up to which one thread is faster than a kernel: milliseconds
+MAX_SCANNED_SPECS = 8  # number of distinct specs up to which a linear search is faster than sorting
+COPY_TABLE_FIELDS = (
+    4  # fields of each piece in the table: the address of the spec, the destination, the bytes of a row, the bytes of an element
+)
 
 
 def should_copy_by_kernels(nbytes: int, count: int) -> bool:
@@ -73,7 +75,7 @@ def join_by_fast_path(
     result = _join_equal_specs(copy_equal_specs, cls, op, pieces, axis, stacked)
     if result is not None:
         return result
-    table = np.empty((COPY_TABLE_COLUMNS, len(pieces)), np.int64)
+    table = np.empty((COPY_TABLE_FIELDS, len(pieces)), np.int64)
     if not write_spec_addresses(pieces, _address(table)):
         return None
     specs, spec_indices = _distinct_specs(pieces, table[0])

@@ -36,7 +36,7 @@ Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=TensorBase)
 FAST_COPY_LIMIT_BYTES = 1 << 14  # bytes of a result, up to which copying is faster than kernels if the fast path evaluates the pieces
 MAX_KERNEL_PIECES = 16  # pieces: up to this number, a kernel writes each piece directly into the result
-MAX_BATCH_PIECES = 256  # pieces that NumPy copies in one call, and of which temporary copies may exist
+MAX_BATCH_PIECES = 256  # pieces that NumPy copies in one call: the limit of temporary copies
 MAX_OFFSET_READS = 1 << 12  # elements of a layout without strides, up to which reading by offsets is faster than a kernel
 _POSITIVE = OPS["positive"]
 
